@@ -1,0 +1,159 @@
+//! One entry of `[databases]`: where its servers are and which settings it overrides.
+//! It never resolves a name and never opens a connection.
+//! The loaders fill it, pools and server connections read it.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    LoadBalance, Password, PoolMode,
+    fault::Fault,
+    form::{Form, Limit, List, Optional, Port, Seconds, Text},
+    raw::Raw,
+};
+
+/// The port of a server whose entry has none.
+pub const DEFAULT_SERVER_PORT: u16 = 5432;
+
+/// Where the Unix socket of a server without `host` is looked for, in this order.
+pub const SERVER_SOCKET_DIRS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
+
+/// One entry of `[databases]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Database {
+    /// The name that clients ask for.
+    pub name: String,
+    /// The name on the server.
+    pub dbname: String,
+    /// IP addresses, DNS names, `/directories` or `@abstract` names; empty means [`SERVER_SOCKET_DIRS`].
+    pub hosts: Vec<String>,
+    /// The port of each host.
+    pub port: u16,
+    /// The one user that all server connections log in as.
+    pub user: Option<String>,
+    /// That user's password, if it is not in the auth file.
+    pub password: Option<Password>,
+    /// Server connections of each pool.
+    pub pool_size: Option<u32>,
+    /// Server connections to keep open in each pool.
+    pub min_pool_size: Option<u32>,
+    /// Reserve of each pool.
+    pub reserve_pool_size: Option<u32>,
+    /// Server connections of this database.
+    pub max_db_connections: Option<u32>,
+    /// Client connections of this database.
+    pub max_db_client_connections: Option<u32>,
+    /// When clients give their servers back.
+    pub pool_mode: Option<PoolMode>,
+    /// A query to run after each server login.
+    pub connect_query: Option<String>,
+    /// Age at which servers are closed.
+    pub server_lifetime: Option<Duration>,
+    /// How long a client may wait for a server.
+    pub query_wait_timeout: Option<Duration>,
+    /// Sent in the server's startup message.
+    pub client_encoding: Option<String>,
+    /// Sent in the server's startup message.
+    pub datestyle: Option<String>,
+    /// Sent in the server's startup message.
+    pub timezone: Option<String>,
+    /// Sent in the server's startup message.
+    pub application_name: Option<String>,
+    /// Overrides the global key; not supported in this version.
+    pub auth_user: Option<String>,
+    /// Overrides the global key; not supported in this version.
+    pub auth_query: Option<String>,
+    /// Overrides the global key.
+    pub auth_dbname: Option<String>,
+    /// Which of several hosts gets the next connection.
+    pub load_balance_hosts: LoadBalance,
+}
+
+impl Database {
+    /// An entry with nothing but its name.
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            dbname: name.to_owned(),
+            hosts: Vec::new(),
+            port: DEFAULT_SERVER_PORT,
+            user: None,
+            password: None,
+            pool_size: None,
+            min_pool_size: None,
+            reserve_pool_size: None,
+            max_db_connections: None,
+            max_db_client_connections: None,
+            pool_mode: None,
+            connect_query: None,
+            server_lifetime: None,
+            query_wait_timeout: None,
+            client_encoding: None,
+            datestyle: None,
+            timezone: None,
+            application_name: None,
+            auth_user: None,
+            auth_query: None,
+            auth_dbname: None,
+            load_balance_hosts: LoadBalance::default(),
+        }
+    }
+
+    /// The keys of an entry.
+    pub const KEYS: &'static [&'static str] = &[
+        "dbname",
+        "host",
+        "port",
+        "user",
+        "password",
+        "pool_size",
+        "min_pool_size",
+        "reserve_pool_size",
+        "reserve_pool",
+        "max_db_connections",
+        "max_db_client_connections",
+        "pool_mode",
+        "connect_query",
+        "server_lifetime",
+        "query_wait_timeout",
+        "client_encoding",
+        "datestyle",
+        "timezone",
+        "application_name",
+        "auth_user",
+        "auth_query",
+        "auth_dbname",
+        "load_balance_hosts",
+    ];
+
+    /// Sets one key of the entry.
+    pub(crate) fn set(&mut self, key: &str, raw: &Raw) -> Result<(), Fault> {
+        match key {
+            "dbname" => self.dbname = Text::read(raw)?,
+            "host" => self.hosts = List::read(raw)?,
+            "port" => self.port = Port::read(raw)?,
+            "user" => self.user = Optional::read(raw)?,
+            "password" => self.password = Optional::read(raw)?.map(Password::new),
+            "pool_size" => self.pool_size = Limit::read(raw)?,
+            "min_pool_size" => self.min_pool_size = Limit::read(raw)?,
+            "reserve_pool_size" | "reserve_pool" => self.reserve_pool_size = Limit::read(raw)?,
+            "max_db_connections" => self.max_db_connections = Limit::read(raw)?,
+            "max_db_client_connections" => self.max_db_client_connections = Limit::read(raw)?,
+            "pool_mode" => self.pool_mode = Some(PoolMode::read(raw)?),
+            "connect_query" => self.connect_query = Optional::read(raw)?,
+            "server_lifetime" => self.server_lifetime = Some(Seconds::read(raw)?),
+            "query_wait_timeout" => self.query_wait_timeout = Some(Seconds::read(raw)?),
+            "client_encoding" => self.client_encoding = Optional::read(raw)?,
+            "datestyle" => self.datestyle = Optional::read(raw)?,
+            "timezone" => self.timezone = Optional::read(raw)?,
+            "application_name" => self.application_name = Optional::read(raw)?,
+            "auth_user" => self.auth_user = Optional::read(raw)?,
+            "auth_query" => self.auth_query = Optional::read(raw)?,
+            "auth_dbname" => self.auth_dbname = Optional::read(raw)?,
+            "load_balance_hosts" => self.load_balance_hosts = LoadBalance::read(raw)?,
+            _ => return Err(Fault::unknown("key", key, Self::KEYS.iter().copied())),
+        }
+        Ok(())
+    }
+}

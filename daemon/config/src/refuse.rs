@@ -1,0 +1,79 @@
+//! What this version cannot do and must not pretend to do: accepting it would weaken security or change behaviour badly.
+//! Keys that merely have no effect are not here but noted.
+//! The draft calls it after the checks.
+
+use crate::{
+    AuthType, Database, Global, LimitMode, Problem, Settings, SslMode, fault::Fault,
+    problem::Places,
+};
+
+const LOOKUP: &str = "list the users in auth_file and remove this key";
+const TLS: &str = "and keep the connections on a private network or a Unix socket";
+
+/// A problem for each setting that is not supported in this version.
+pub(crate) fn refuse(settings: &Settings, places: &Places) -> Vec<Problem> {
+    let mut refused = of_global(&settings.global);
+    refused.extend(settings.databases.values().chain(&settings.fallback).flat_map(of_database));
+    let problem = |refused: Refused| {
+        let reason = format!("{} is not supported in this version", refused.what);
+        places.problem(&refused.key, Fault::new(reason, refused.remedy))
+    };
+    refused.into_iter().map(problem).collect()
+}
+
+/// One setting that is not supported.
+struct Refused {
+    key: String,
+    what: String,
+    remedy: String,
+}
+
+impl Refused {
+    fn new(key: &str, what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { key: key.to_owned(), what: what.into(), remedy: remedy.into() }
+    }
+}
+
+fn of_global(global: &Global) -> Vec<Refused> {
+    let auth = match global.auth_type {
+        AuthType::Cert | AuthType::Hba | AuthType::Ldap | AuthType::Pam => Some(global.auth_type),
+        AuthType::Any
+        | AuthType::Trust
+        | AuthType::Plain
+        | AuthType::Md5
+        | AuthType::ScramSha256 => None,
+    };
+    let client = Some(global.client_tls_sslmode).filter(|mode| *mode != SslMode::Disable);
+    let server = match global.server_tls_sslmode {
+        SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => {
+            Some(global.server_tls_sslmode)
+        }
+        SslMode::Disable | SslMode::Allow | SslMode::Prefer => None,
+    };
+    let shared = global.limit_mode == LimitMode::Shared;
+    let query = global.auth_query != Global::default().auth_query;
+    let found = [
+        auth.map(|word| {
+            Refused::new("auth_type", word.word(), "use scram-sha-256, md5, plain, trust or any")
+        }),
+        client.map(|mode| {
+            Refused::new("client_tls_sslmode", mode.word(), format!("set it to disable, {TLS}"))
+        }),
+        server.map(|mode| {
+            Refused::new("server_tls_sslmode", mode.word(), format!("set it to prefer, {TLS}"))
+        }),
+        shared.then(|| Refused::new("limit_mode", "shared", "set it to divided")),
+        global
+            .disable_pqexec
+            .then(|| Refused::new("disable_pqexec", "refusing simple queries", "set it to 0")),
+        global.auth_user.is_some().then(|| Refused::new("auth_user", "auth_user", LOOKUP)),
+        query.then(|| Refused::new("auth_query", "auth_query", LOOKUP)),
+    ];
+    found.into_iter().flatten().collect()
+}
+
+fn of_database(db: &Database) -> Vec<Refused> {
+    let set = [("auth_user", db.auth_user.is_some()), ("auth_query", db.auth_query.is_some())];
+    let refused = |key: &str| Refused::new(&format!("databases.{}.{key}", db.name), key, LOOKUP);
+    set.into_iter().filter(|(_, set)| *set).map(|(key, _)| refused(key)).collect()
+}

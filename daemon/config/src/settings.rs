@@ -1,0 +1,54 @@
+//! The snapshot of all settings that is passed down.
+//! It never changes after loading; a reload makes another one.
+//! The supervisor loads it and sends it to the workers as it is.
+
+use std::{collections::BTreeMap, fmt, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Database, Global, User};
+
+/// Everything that the files and the environment say.
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// The settings of the whole fleet.
+    pub global: Global,
+    /// The entries of `[databases]`, by name.
+    pub databases: BTreeMap<String, Database>,
+    /// The entry `*`, for databases that have none.
+    pub fallback: Option<Database>,
+    /// The entries of `[users]`, by name.
+    pub users: BTreeMap<String, User>,
+    /// The secrets of the auth file as they stand there, by user name.
+    pub userlist: BTreeMap<String, String>,
+    /// What the operator should know, one log line each: keys without effect, limits that cap the workers.
+    pub notes: Vec<String>,
+    /// The files that were read, the main one first.
+    pub files: Vec<PathBuf>,
+}
+
+impl Settings {
+    /// The entry for the database that a client asks for: its own, else `*` with this name.
+    pub fn database(&self, name: &str) -> Option<Database> {
+        if let Some(database) = self.databases.get(name) {
+            return Some(database.clone());
+        }
+        let template = self.fallback.as_ref()?;
+        let dbname = if template.dbname == template.name { name } else { &template.dbname };
+        Some(Database { name: name.to_owned(), dbname: dbname.to_owned(), ..template.clone() })
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("global", &self.global)
+            .field("databases", &self.databases)
+            .field("fallback", &self.fallback)
+            .field("users", &self.users)
+            .field("userlist", &format_args!("{} users", self.userlist.len()))
+            .field("notes", &self.notes)
+            .field("files", &self.files)
+            .finish()
+    }
+}

@@ -1,0 +1,52 @@
+//! What this version does not do: refused where pretending would harm, else noted.
+
+use super::{good, one};
+
+#[test]
+fn what_would_weaken_security_is_refused() {
+    let cases = [
+        ("auth_type = \"hba\"", "auth_type hba"),
+        ("auth_type = \"cert\"", "auth_type cert"),
+        ("auth_type = \"pam\"", "auth_type pam"),
+        ("auth_type = \"ldap\"", "auth_type ldap"),
+        ("client_tls_sslmode = \"require\"", "client_tls_sslmode require"),
+        ("server_tls_sslmode = \"verify-full\"", "server_tls_sslmode verify-full"),
+        ("server_tls_sslmode = \"require\"", "server_tls_sslmode require"),
+        ("auth_user = \"u\"", "auth_user auth_user"),
+        ("auth_query = \"select 1\"", "auth_query auth_query"),
+        ("limit_mode = \"shared\"", "limit_mode shared"),
+        ("disable_pqexec = true", "disable_pqexec refusing simple queries"),
+    ];
+    for (line, start) in cases {
+        one("pgfleet.toml", line, &format!("1 {start} is not supported in this version"), "");
+    }
+    let database = "auth_file = \"users.txt\"\n[databases]\na = \"auth_query='select 1'\"\n";
+    one(
+        "pgfleet.toml",
+        database,
+        "3 databases.a.auth_query auth_query is not supported",
+        "auth_file",
+    );
+}
+
+#[test]
+fn what_only_has_no_effect_is_noted_once() {
+    let cases = [
+        ("dns_max_ttl = 60", Some("dns_max_ttl: accepted, no effect yet: ")),
+        ("dns_max_ttl = 15", None),
+        ("server_tls_sslmode = \"disable\"", None),
+        ("server_tls_sslmode = \"prefer\"", None),
+        (
+            "peer_id = 1",
+            Some("peer_id: accepted without effect: the workers of a fleet know each other"),
+        ),
+        ("service_name = \"x\"", Some("job_name: accepted without effect")),
+        ("pkt_buf = 8192", Some("pkt_buf: accepted without effect")),
+        ("query_timeout = 5", None),
+    ];
+    for (line, start) in cases {
+        let notes = good("pgfleet.toml", line).notes;
+        assert_eq!(notes.len(), usize::from(start.is_some()), "{line}: {notes:?}");
+        assert!(notes.iter().all(|note| note.starts_with(start.unwrap_or_default())), "{notes:?}");
+    }
+}
