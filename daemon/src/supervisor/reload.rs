@@ -1,0 +1,153 @@
+//! Reads the configuration anew and brings it to all workers, or changes nothing.
+//!
+//! It owns the reload under way. The file is read on a thread of its own, so that the loop goes on; the
+//! outcome goes to whoever asked, and to the log. Only the loop in `office` calls it.
+
+use std::rc::Rc;
+
+use pgfleet_config::{Problem, Settings, Workers, changed_needing_restart, worker_count};
+
+use super::event::Event;
+use super::input::{Done, Input, Refusal};
+use super::office::{self, Office};
+use super::requests::RELOAD_DEADLINE;
+use super::shares::Unprepared;
+use crate::log_line;
+
+/// A reload under way.
+#[derive(Debug)]
+pub(crate) struct Reloading {
+    serial: u64,
+    /// None for a reload by signal.
+    done: Option<Done>,
+    /// The number of workers that the new settings mean.
+    count: u16,
+    notes: Vec<String>,
+    /// What of an earlier SCALE or `--workers` still counts under the new settings.
+    asked: Option<Workers>,
+}
+
+impl Office {
+    /// Begins a reload.
+    pub(super) fn reload(&mut self, done: Option<Done>) {
+        let refusal = if self.fleet.is_stopping() {
+            "the fleet is shutting down"
+        } else if self.reloading.is_some() {
+            "a reload is under way; repeat RELOAD when it is done"
+        } else {
+            self.reloads += 1;
+            self.reloading = Some(Reloading {
+                serial: self.reloads,
+                done,
+                count: 0,
+                notes: Vec::new(),
+                asked: None,
+            });
+            self.notify.reloading();
+            // Also when the settings turn out to be wrong: a rotated log must be let go.
+            if let Err(error) = log_line::reopen() {
+                log::warn!("cannot open logfile anew: {error}; the log goes on where it was");
+            }
+            let (config, inputs) = (self.config.clone(), self.inputs.clone());
+            // Files may be slow: they are read on a thread of their own.
+            drop(tokio::task::spawn_local(async move {
+                let loading = tokio::task::spawn_blocking(move || pgfleet_config::load(&config));
+                if let Ok(loaded) = loading.await {
+                    drop(inputs.send(Input::Loaded(loaded.map(Box::new))));
+                }
+            }));
+            return;
+        };
+        log::warn!("RELOAD refused: {refusal}");
+        if let Some(done) = done {
+            drop(done.send(Err(Refusal::config(refusal))));
+        }
+    }
+
+    /// The file has been read: goes on with it, or says what is wrong with it.
+    pub(super) fn loaded(&mut self, loaded: Result<Settings, Vec<Problem>>) {
+        let checked = loaded.and_then(|settings| {
+            let is_rewritten = settings.global.workers != self.settings.global.workers;
+            let asked = if is_rewritten { None } else { self.asked };
+            let (count, notes) = worker_count(&settings, asked)?;
+            Ok((settings, asked, count, notes))
+        });
+        match checked {
+            Ok((settings, asked, count, mut notes)) => {
+                notes.extend(settings.notes.iter().cloned());
+                for key in changed_needing_restart(&self.booted, &settings) {
+                    notes.push(format!(
+                        "{key} has changed; it takes effect when the fleet is started anew"
+                    ));
+                }
+                if let Some(reloading) = &mut self.reloading {
+                    (reloading.count, reloading.notes, reloading.asked) = (count, notes, asked);
+                }
+                self.send_later(RELOAD_DEADLINE, Input::ReloadDue(self.reloads));
+                let steps = self.shares.reload(Rc::new(settings));
+                self.carry_out(steps);
+            }
+            Err(problems) => {
+                let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+                self.finish_reload(Err(problems.join("\n")));
+            }
+        }
+    }
+
+    pub(super) fn reload_due(&mut self, serial: u64) {
+        if self.reloading.as_ref().is_some_and(|reloading| reloading.serial == serial) {
+            let steps = self.shares.expire_reload();
+            self.carry_out(steps);
+        }
+    }
+
+    /// The workers have committed the new settings, or none has.
+    pub(super) fn reloaded(&mut self, result: Result<Rc<Settings>, Unprepared>) {
+        match result {
+            Ok(settings) => {
+                self.settings = settings;
+                self.events.push_back(Event::Pace(office::pace(&self.settings)));
+                if let Some(reloading) = &self.reloading {
+                    self.asked = reloading.asked;
+                    if reloading.count != self.fleet.wanted() {
+                        log::info!(
+                            "workers: {} instead of {}",
+                            reloading.count,
+                            self.fleet.wanted()
+                        );
+                        self.events.push_back(Event::Scale(reloading.count));
+                    }
+                }
+                let sink = super::start::sink(&self.settings, self.errors);
+                if let Err(error) = log_line::supervisor(sink) {
+                    log::warn!("cannot open logfile: {error}; the log goes on where it was");
+                }
+                self.finish_reload(Ok(()));
+            }
+            Err(unprepared) => self.finish_reload(Err(unprepared.to_string())),
+        }
+    }
+
+    fn finish_reload(&mut self, result: Result<(), String>) {
+        let Some(reloading) = self.reloading.take() else { return };
+        self.notify.ready(&self.status_line());
+        match &result {
+            Ok(()) => {
+                log::info!("RELOAD done");
+                reloading.notes.iter().for_each(|note| log::info!("{note}"));
+            }
+            Err(reason) => {
+                for line in reason.lines() {
+                    log::error!("RELOAD failed, nothing has changed: {line}");
+                }
+            }
+        }
+        if let Some(done) = reloading.done {
+            let notices = reloading.notes;
+            let result = result.map(|()| notices).map_err(|reason| {
+                Refusal::config(format!("RELOAD failed, nothing has changed: {reason}"))
+            });
+            drop(done.send(result));
+        }
+    }
+}

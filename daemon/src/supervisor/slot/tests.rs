@@ -1,0 +1,183 @@
+//! The table of the header, walked pair by pair.
+
+use super::*;
+
+const DRAIN: Duration = Duration::from_secs(20);
+
+fn worker(generation: u32) -> WorkerId {
+    WorkerId { slot: 1, generation }
+}
+
+/// A slot in the state that these inputs lead to.
+fn slot(inputs: &[Input], now: Instant) -> Slot {
+    let mut slot = Slot::new(1);
+    for input in inputs {
+        slot.step(*input, now, DRAIN, &mut Vec::new());
+    }
+    slot
+}
+
+fn serving(generation: u32) -> [Input; 2] {
+    [Input::Granted(worker(generation)), Input::Ready(worker(generation))]
+}
+
+/// How to reach each state, by name.
+fn ways() -> Vec<(&'static str, Vec<Input>)> {
+    let to_serving: Vec<Input> = [Input::Want].into_iter().chain(serving(1)).collect();
+    let then = |more: &[Input]| to_serving.iter().chain(more).copied().collect::<Vec<_>>();
+    vec![
+        ("empty", vec![]),
+        ("starting", vec![Input::Want]),
+        ("serving", to_serving.clone()),
+        ("succeeding", then(&[Input::Roll])),
+        ("switching", then(&[Input::Roll, Input::Introduced(worker(2))])),
+        ("draining", then(&[Input::Unwant])),
+        (
+            "backoff",
+            [Input::Want, Input::Gone(worker(1), Cause::Died), Input::Gone(worker(2), Cause::Died)]
+                .to_vec(),
+        ),
+        ("leaving", vec![Input::Want, Input::Unwant]),
+    ]
+}
+
+fn name(state: &State) -> &'static str {
+    match state {
+        State::Empty => "empty",
+        State::Starting { .. } => "starting",
+        State::Serving { .. } => "serving",
+        State::Succeeding { .. } => "succeeding",
+        State::Switching { .. } => "switching",
+        State::Draining { .. } => "draining",
+        State::Backoff { .. } => "backoff",
+        State::Leaving { .. } => "leaving",
+    }
+}
+
+/// State by state: what Want, Unwant, Roll, Gone of its worker, and a late look at the clock lead to.
+const TABLE: [(&str, [&str; 5]); 8] = [
+    ("empty", ["starting", "empty", "empty", "empty", "empty"]),
+    ("starting", ["starting", "leaving", "starting", "starting", "starting"]),
+    ("serving", ["serving", "draining", "succeeding", "starting", "serving"]),
+    ("succeeding", ["succeeding", "draining", "succeeding", "starting", "succeeding"]),
+    ("switching", ["switching", "draining", "switching", "starting", "switching"]),
+    ("draining", ["serving", "draining", "draining", "empty", "draining"]),
+    ("backoff", ["backoff", "empty", "backoff", "backoff", "starting"]),
+    ("leaving", ["leaving", "leaving", "leaving", "empty", "leaving"]),
+];
+
+#[test]
+fn every_state_meets_every_input() {
+    let now = Instant::now();
+    for ((state, way), (named, expected)) in ways().into_iter().zip(TABLE) {
+        assert_eq!(state, named);
+        let reached = slot(&way, now);
+        assert_eq!(name(&reached.state), state);
+        let own = reached.workers().0.unwrap_or(worker(9));
+        let inputs =
+            [Input::Want, Input::Unwant, Input::Roll, Input::Gone(own, Cause::Died), Input::Time];
+        for (input, expected) in inputs.into_iter().zip(expected) {
+            let mut slot = reached.clone();
+            let late = if input == Input::Time { now + Duration::from_secs(40) } else { now };
+            slot.step(input, late, DRAIN, &mut Vec::new());
+            assert_eq!(name(&slot.state), expected, "{state} + {input:?}");
+        }
+    }
+}
+
+#[test]
+fn every_state_comes_to_an_end_when_stopped() {
+    let now = Instant::now();
+    for (state, way) in ways() {
+        let mut slot = slot(&way, now);
+        let mut orders = Vec::new();
+        slot.step(Input::Stop(Stop::Now), now, DRAIN, &mut orders);
+        assert!(matches!(slot.state, State::Empty | State::Leaving { .. }), "{state}");
+        slot.step(Input::Time, now + Duration::from_secs(60), DRAIN, &mut orders);
+        for order in orders.clone() {
+            if let Order::Kill(worker, _) = order {
+                slot.step(Input::Gone(worker, Cause::Died), now, DRAIN, &mut orders);
+            }
+        }
+        assert_eq!((&slot.state, slot.departing), (&State::Empty, None), "{state}");
+    }
+}
+
+#[test]
+fn strangers_and_the_long_gone_change_nothing() {
+    let now = Instant::now();
+    for (state, way) in ways() {
+        let stranger = worker(77);
+        let inputs = [
+            Input::Introduced(stranger),
+            Input::Granted(stranger),
+            Input::Ready(stranger),
+            Input::Gone(stranger, Cause::Died),
+        ];
+        for input in inputs {
+            let mut slot = slot(&way, now);
+            let before = slot.state.clone();
+            let mut orders = Vec::new();
+            slot.step(input, now, DRAIN, &mut orders);
+            assert_eq!((slot.state, orders), (before, Vec::new()), "{state} + {input:?}");
+        }
+    }
+}
+
+#[test]
+fn a_rolling_restart_switches_share_and_listeners_before_the_old_worker_drains() {
+    let now = Instant::now();
+    let mut slot = slot(&[Input::Want, Input::Granted(worker(1)), Input::Ready(worker(1))], now);
+    let mut orders = Vec::new();
+    slot.step(Input::Roll, now, DRAIN, &mut orders);
+    slot.step(Input::Ready(worker(2)), now, DRAIN, &mut orders);
+    slot.step(Input::Introduced(worker(2)), now, DRAIN, &mut orders);
+    assert_eq!(orders, [Order::Start(worker(2))]);
+    slot.step(Input::Granted(worker(2)), now, DRAIN, &mut orders);
+    assert_eq!(orders.last(), Some(&Order::Drain(worker(1), Drain::BetweenTransactions(DRAIN))));
+    assert_eq!(slot.state, State::Serving { worker: worker(2), since: now });
+    assert_eq!(slot.departing.map(|departing| departing.worker), Some(worker(1)));
+    slot.step(Input::Time, now + DRAIN + Duration::from_secs(3), DRAIN, &mut orders);
+    assert!(matches!(orders.last(), Some(Order::Kill(killed, _)) if *killed == worker(1)));
+}
+
+#[test]
+fn a_successor_that_dies_leaves_the_old_worker_serving() {
+    let now = Instant::now();
+    for introduced in [&[][..], &[Input::Introduced(worker(2))][..]] {
+        let way: Vec<Input> = [Input::Want]
+            .into_iter()
+            .chain(serving(1))
+            .chain([Input::Roll])
+            .chain(introduced.iter().copied())
+            .collect();
+        let mut slot = slot(&way, now);
+        let mut orders = Vec::new();
+        slot.step(Input::Gone(worker(2), Cause::Died), now, DRAIN, &mut orders);
+        assert_eq!(orders, [Order::Note(Note::RollFailed { worker: worker(2) })]);
+        assert_eq!(slot.state, State::Serving { worker: worker(1), since: now });
+    }
+}
+
+#[test]
+fn living_generations_of_a_slot_differ_in_parity() {
+    let now = Instant::now();
+    let mut slot =
+        slot(&[Input::Want, Input::Granted(worker(1)), Input::Ready(worker(1)), Input::Roll], now);
+    for input in [Input::Introduced(worker(2)), Input::Ready(worker(2)), Input::Granted(worker(2))]
+    {
+        slot.step(input, now, DRAIN, &mut Vec::new());
+    }
+    // Generation 1 departs; generation 2 dies; 3 would share a row of the ledger with 1.
+    let mut orders = Vec::new();
+    slot.step(Input::Gone(worker(2), Cause::Died), now, DRAIN, &mut orders);
+    assert_eq!(
+        orders.first(),
+        Some(&Order::Note(Note::Died {
+            worker: worker(2),
+            served: Duration::ZERO,
+            pause: Duration::ZERO
+        }))
+    );
+    assert_eq!(orders.last(), Some(&Order::Start(worker(4))));
+}

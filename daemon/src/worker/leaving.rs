@@ -1,0 +1,123 @@
+//! Leaving: how a worker lets its clients go and comes to its end.
+//!
+//! A drain for scale-down waits for the clients; a drain for a restart lets each go between two
+//! transactions, never inside one, and closes what is left at its deadline. A worker whose
+//! supervisor is gone does the latter.
+
+use std::time::{Duration, Instant};
+
+use log::{info, warn};
+
+use super::client::Stage;
+use super::client::refusal::Refusal;
+use super::ids::ClientId;
+use super::state::Worker;
+use crate::ledger::Accepting;
+use crate::link::message::{Drain, ToSupervisor};
+
+/// A client that has logged in and not asked for anything yet gets so long for its first request.
+const GRACE: Duration = Duration::from_secs(1);
+
+impl Worker {
+    /// The supervisor says: leave.
+    pub(crate) fn start_leaving(&mut self, drain: Drain) {
+        info!("leaving: {drain:?}");
+        self.drain = Some((drain, Instant::now()));
+        self.ledger.row(self.welcome.worker).set_accepting(Accepting::No);
+        self.drop_listeners();
+        self.hand_on_the_unread();
+        self.go_on_leaving();
+    }
+
+    /// Clients of which nothing has been read are served by others.
+    fn hand_on_the_unread(&mut self) {
+        let unread: Vec<ClientId> = self
+            .clients
+            .iter()
+            .filter(|(_, client)| {
+                matches!(client.stage, Stage::Opening)
+                    && client.input.is_empty()
+                    && client.connected.elapsed() < GRACE
+            })
+            .map(|(_, client)| client.id)
+            .collect();
+        for id in unread {
+            self.hand_on(id);
+        }
+    }
+
+    /// The supervisor says: serve on.
+    pub(crate) fn stop_leaving(&mut self) {
+        self.drain = None;
+        self.ledger.row(self.welcome.worker).set_accepting(Accepting::Yes);
+    }
+
+    /// The link has ended: the supervisor is gone, and nobody will tell us anything any more.
+    pub(crate) fn orphan(&mut self) {
+        warn!("the supervisor is gone; serving the clients until they are done, and no new ones");
+        self.orphaned = true;
+        self.start_leaving(Drain::BetweenTransactions(self.settings.global.drain_timeout));
+    }
+
+    /// Called by the sweep.
+    pub(crate) fn go_on_leaving(&mut self) {
+        let Some((drain, since)) = self.drain else { return };
+        match drain {
+            Drain::WhenClientsLeave => {}
+            Drain::BetweenTransactions(timeout) => {
+                let is_late = since.elapsed() >= timeout;
+                self.let_go(is_late);
+            }
+        }
+        if self.clients.is_empty() && self.hands.is_empty() {
+            self.end_servers();
+        }
+        if self.is_empty() && !self.quit {
+            self.say(&ToSupervisor::Drained, None);
+            self.quit = true;
+        }
+    }
+
+    fn let_go(&mut self, is_late: bool) {
+        let ids: Vec<ClientId> = self.clients.iter().map(|(_, client)| client.id).collect();
+        for id in ids {
+            if is_late {
+                self.refuse(id, &Refusal::LetGo);
+            } else {
+                self.client_is_free(id);
+            }
+        }
+    }
+
+    /// A client may be between two transactions now: if the worker is leaving, it is let go.
+    pub(crate) fn client_is_free(&mut self, id: ClientId) {
+        if !matches!(self.drain, Some((Drain::BetweenTransactions(_), _))) {
+            return;
+        }
+        let can_serve = |worker: &mut Self| {
+            worker
+                .pool_of_client(id)
+                .and_then(|pool| worker.pool(pool))
+                .is_some_and(|pool| pool.connected + pool.opening > 0)
+        };
+        let Some(client) = self.client(id) else { return };
+        let is_between = match client.stage {
+            Stage::Session => client.is_between_transactions() && client.input.is_empty(),
+            Stage::Console(_) => true,
+            Stage::AwaitingWelcome => false,
+            Stage::Opening | Stage::Login(_) | Stage::Canceling | Stage::Closing => return,
+        };
+        let waits = client.waiting_since.is_some();
+        let is_new = client.query_count == 0 && client.connected.elapsed() < GRACE;
+        if (is_between && !is_new) || (waits && !can_serve(self)) {
+            self.refuse(id, &Refusal::LetGo);
+        }
+    }
+
+    fn end_servers(&mut self) {
+        let ids: Vec<_> = self.servers.iter().map(|(_, server)| server.id).collect();
+        for id in ids {
+            self.retire(id, "the worker is leaving");
+        }
+    }
+}

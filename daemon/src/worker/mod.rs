@@ -1,0 +1,29 @@
+//! A worker: one thread that accepts, authenticates, pools, relays, cancels and counts.
+//!
+//! It never binds, forks or reads the configuration: the link is its standard input, and listeners,
+//! ledger and bus arrive over it. Events of sockets come from the worker's own epoll set, everything
+//! else from tokio; whatever it is, it ends in a method of [`state::Worker`].
+
+mod cancel;
+mod client;
+mod completion;
+mod control;
+mod ids;
+mod io;
+mod leaving;
+mod listener;
+mod outbox;
+mod peers;
+mod pool;
+mod relay;
+mod server;
+mod socket;
+mod start;
+mod state;
+mod stats;
+mod sweep;
+mod tables;
+mod turn;
+mod vars;
+
+pub(crate) use start::run;

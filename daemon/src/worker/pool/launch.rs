@@ -1,0 +1,207 @@
+//! Opening servers for a pool: when, how many, and what is given up for them.
+//!
+//! A server is opened only for somebody who waits (or to keep `min_pool_size`), only with a permit,
+//! and while logins are known to fail only one at a time.
+
+use std::time::Duration;
+
+use log::debug;
+
+use crate::link::message::LimitKey;
+use crate::worker::ids::{PoolId, ServerId};
+use crate::worker::pool::permits::Permit;
+use crate::worker::server::address::Host;
+use crate::worker::state::Worker;
+
+/// Where Postgres listens on Unix sockets if nothing is said.
+const SOCKET_DIRS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
+
+impl Worker {
+    /// Opens as many servers as are waited for and permitted.
+    pub(crate) fn launch(&mut self, id: PoolId) {
+        let now = self.now;
+        loop {
+            let Some(pool) = self.pool(id) else { return };
+            if pool.denied {
+                return;
+            }
+            if pool.opening >= pool.wanted().min(pool.backoff.at_once())
+                || !pool.backoff.may_try(now)
+            {
+                return;
+            }
+            if !self.launch_one(id) {
+                return;
+            }
+        }
+    }
+
+    /// Opens one server, if a permit can be had for it.
+    pub(crate) fn launch_one(&mut self, id: PoolId) -> bool {
+        let Some(pool) = self.pools.get(id.0) else { return false };
+        let keys = pool.limit_keys();
+        if self.reserve_is_needed(id, &keys[0]) && !self.reserve_is_due(id) {
+            self.deny(id);
+            return false;
+        }
+        match self.permits.take(&keys) {
+            Permit::Granted => {}
+            Permit::Denied(key) => {
+                self.deny(id);
+                self.evict(id, &key);
+                return false;
+            }
+        }
+        let Some(pool) = self.pool(id) else { return false };
+        pool.opening += 1;
+        pool.servers += 1;
+        let hosts = &pool.database.hosts;
+        let host = hosts.get(pool.next_host % hosts.len().max(1)).cloned();
+        pool.next_host = pool.next_host.wrapping_add(1);
+        let port = pool.database.port;
+        match Host::new(&host.unwrap_or_else(|| default_dir(port)), port) {
+            Host::Ready(address) => self.open_server(id, address),
+            Host::Name(name, port) => self.look_up(id, name, port),
+        }
+        true
+    }
+
+    /// Not asked again before something has changed: the line is looked at for each request.
+    fn deny(&mut self, id: PoolId) {
+        if let Some(pool) = self.pool(id) {
+            pool.denied = true;
+        }
+    }
+
+    fn reserve_is_needed(&self, id: PoolId, key: &LimitKey) -> bool {
+        let Some(pool) = self.pools.get(id.0) else { return false };
+        self.permits
+            .regular_part(&pool.name, &pool.user)
+            .is_some_and(|regular| self.permits.held(key) >= regular)
+    }
+
+    /// Whether the first in line has waited for `reserve_pool_timeout`.
+    fn reserve_is_due(&mut self, id: PoolId) -> bool {
+        let (now, timeout) = (self.now, self.settings.global.reserve_pool_timeout);
+        let first = self.pool(id).and_then(|pool| pool.waiting.front().copied());
+        first
+            .and_then(|client| self.client(client))
+            .and_then(|client| client.waiting_since)
+            .is_some_and(|since| now.saturating_duration_since(since) >= timeout)
+    }
+
+    /// Retires the least recently used idle server that stands in the way of `key`, of another pool.
+    fn evict(&mut self, wanting: PoolId, key: &LimitKey) {
+        let of_key = |pool: &super::Pool| match key {
+            LimitKey::Database(name) => pool.name == *name,
+            LimitKey::User(user) => pool.user == *user,
+            LimitKey::Pool { .. }
+            | LimitKey::Clients
+            | LimitKey::ClientsOfDatabase(_)
+            | LimitKey::ClientsOfUser(_) => false,
+        };
+        let candidates = self
+            .pools
+            .iter()
+            .enumerate()
+            .filter(|(index, pool)| *index != wanting.0 && of_key(pool) && pool.wanted() == 0);
+        let oldest: Option<ServerId> = candidates
+            .filter_map(|(_, pool)| pool.idle.front().copied())
+            .filter_map(|id| Some((self.servers.get(id.index as usize)?.since, id)))
+            .min_by_key(|(since, _)| *since)
+            .map(|(_, id)| id);
+        if let Some(id) = oldest {
+            self.retire(id, "evicted");
+        }
+    }
+
+    fn look_up(&mut self, pool: PoolId, name: String, port: u16) {
+        let completions = self.completions.clone();
+        let timeout = self.settings.global.server_connect_timeout.max(Duration::from_secs(1));
+        // Detached: bounded by its timeout; the pool hears of either end.
+        drop(tokio::task::spawn_local(async move {
+            let found =
+                tokio::time::timeout(timeout, tokio::net::lookup_host((name.as_str(), port)));
+            let result = match found.await {
+                Ok(Ok(addresses)) => Ok(addresses.collect()),
+                Ok(Err(error)) => Err(format!("cannot resolve {name}: {error}")),
+                Err(_) => Err(format!("cannot resolve {name}: timeout")),
+            };
+            let sent = completions.send(crate::worker::completion::Completion::Resolved {
+                pool,
+                port,
+                result,
+            });
+            drop(sent);
+        }));
+    }
+
+    /// Tries again for every pool with somebody in line: a permit or a pause has come to its end.
+    pub(crate) fn feed_the_hungry(&mut self) {
+        if self.hungry.is_empty() {
+            return;
+        }
+        for id in self.hungry.iter().copied().collect::<Vec<_>>() {
+            if self.pool(id).is_none_or(|pool| pool.wanted() == 0) {
+                self.hungry.remove(&id);
+            } else {
+                if let Some(pool) = self.pool(id) {
+                    pool.denied = false;
+                }
+                self.launch(id);
+            }
+        }
+    }
+
+    /// Whether one of `idle` servers of this pool is above this worker's part of a limit.
+    pub(crate) fn is_surplus(&self, id: PoolId, idle: usize) -> bool {
+        let Some(pool) = self.pools.get(id.0) else { return false };
+        if !self.may_be_above || !pool.limit_keys().iter().any(|key| self.permits.is_over(key)) {
+            return false;
+        }
+        // What a leaving worker holds, it may use for those whom it still serves.
+        let leaves = self.drain.is_some() || self.share.is_none();
+        !leaves || (pool.wanted() == 0 && (idle > 1 || pool.clients == 0))
+    }
+
+    /// Closes idle servers above the part, after the part has become smaller.
+    pub(crate) fn shrink(&mut self) {
+        if !self.may_be_above {
+            return;
+        }
+        for index in 0..self.pools.len() {
+            while let Some((idle, oldest)) =
+                self.pools.get(index).and_then(|pool| Some((pool.idle.len(), *pool.idle.front()?)))
+                && self.is_surplus(PoolId(index), idle)
+            {
+                self.retire(oldest, "too many servers in the pool");
+            }
+        }
+        self.may_be_above = !self.permits.excess().is_empty();
+    }
+
+    /// Keeps `min_pool_size` servers in pools that are in use, one at a time.
+    pub(crate) fn keep_minimum(&mut self) {
+        let Some(share) = self.share else { return };
+        for index in 0..self.pools.len() {
+            let id = PoolId(index);
+            let now = self.now;
+            let Some(pool) = self.pools.get(index) else { return };
+            let minimum = share.part(self.settings.min_pool_size(&pool.database));
+            let in_use = pool.clients > 0 || pool.database.user.is_some();
+            let enough = pool.servers >= minimum as usize;
+            if minimum == 0 || enough || !in_use || pool.opening > 0 || !pool.backoff.may_try(now) {
+                continue;
+            }
+            if self.permits.held(&pool.limit_keys()[0]) < minimum {
+                debug!("opening a server for min_pool_size");
+                self.launch_one(id);
+            }
+        }
+    }
+}
+
+fn default_dir(port: u16) -> String {
+    let has_socket = |dir: &&&str| std::path::Path::new(&format!("{dir}/.s.PGSQL.{port}")).exists();
+    SOCKET_DIRS.iter().find(has_socket).unwrap_or(&SOCKET_DIRS[0]).to_string()
+}

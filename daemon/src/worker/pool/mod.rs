@@ -1,0 +1,74 @@
+//! The servers for one (database, user), as far as this worker has them, and who waits for one.
+//!
+//! It decides who gets what: the most recently used idle server, the first client in line. It opens
+//! no socket and asks the permits for every server; `lend` and `launch` act on it.
+
+pub(crate) mod backoff;
+pub(crate) mod launch;
+pub(crate) mod lend;
+pub(crate) mod permits;
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Instant;
+
+use pgfleet_config::{Database, PoolMode};
+
+use self::backoff::Backoff;
+use super::ids::{ClientId, ServerId};
+use super::vars::Values;
+use crate::link::message::LimitKey;
+
+/// What a server said at login, and what each client of the pool is told in turn.
+pub(crate) struct Welcome {
+    /// Reported parameters that are not tracked, in the server's order.
+    pub(crate) fixed: Vec<(String, String)>,
+    pub(crate) values: Values,
+}
+
+pub(crate) struct Pool {
+    /// The name that clients use.
+    pub(crate) name: String,
+    pub(crate) database: Rc<Database>,
+    /// The user that servers log in as.
+    pub(crate) user: String,
+    pub(crate) mode: PoolMode,
+    /// The least recently used first.
+    pub(crate) idle: VecDeque<ServerId>,
+    pub(crate) waiting: VecDeque<ClientId>,
+    /// Clients that are authenticated and wait for the first server's login.
+    pub(crate) greeting: Vec<ClientId>,
+    /// Servers that are connecting or logging in.
+    pub(crate) opening: usize,
+    /// Servers that are not gone, whatever their phase.
+    pub(crate) servers: usize,
+    /// Servers that are logged in and not retiring.
+    pub(crate) connected: usize,
+    /// Clients that belong to it.
+    pub(crate) clients: usize,
+    pub(crate) welcome: Option<Rc<Welcome>>,
+    pub(crate) backoff: Backoff,
+    /// The last wish for a server was denied, and nothing has changed since.
+    pub(crate) denied: bool,
+    /// The next of several hosts.
+    pub(crate) next_host: usize,
+    /// The row of the statistics.
+    pub(crate) stats: usize,
+    pub(crate) used: Instant,
+}
+
+impl Pool {
+    /// The keys of the limits that a server of this pool falls under.
+    pub(crate) fn limit_keys(&self) -> [LimitKey; 3] {
+        [
+            LimitKey::Pool { database: self.name.clone(), user: self.user.clone() },
+            LimitKey::Database(self.name.clone()),
+            LimitKey::User(self.user.clone()),
+        ]
+    }
+
+    /// Clients that want a server, now.
+    pub(crate) fn wanted(&self) -> usize {
+        self.waiting.len() + usize::from(self.welcome.is_none() && !self.greeting.is_empty())
+    }
+}

@@ -1,0 +1,104 @@
+//! Totals of each database since the worker's start.
+//!
+//! The relay adds to one row by its number; the console and the heartbeat read all rows. Times are
+//! microseconds. Rows are never removed: totals never fall.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::link::table::{Row, Value};
+
+/// The totals of one database, as SHOW STATS_TOTALS names them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub(crate) server_assignments: u64,
+    pub(crate) xacts: u64,
+    pub(crate) queries: u64,
+    pub(crate) received: u64,
+    pub(crate) sent: u64,
+    pub(crate) xact_time: u64,
+    pub(crate) query_time: u64,
+    pub(crate) wait_time: u64,
+    pub(crate) client_parses: u64,
+    pub(crate) server_parses: u64,
+    pub(crate) binds: u64,
+    pub(crate) logins: u64,
+}
+
+/// All rows.
+#[derive(Default)]
+pub(crate) struct Stats {
+    rows: Vec<Totals>,
+    names: Vec<String>,
+    index: HashMap<String, usize>,
+}
+
+/// Whole microseconds.
+pub(crate) fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn number(value: u64) -> Value {
+    Value::Int(i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+impl Stats {
+    /// The row of a database.
+    pub(crate) fn row_of(&mut self, database: &str) -> usize {
+        if let Some(&row) = self.index.get(database) {
+            return row;
+        }
+        let row = self.rows.len();
+        self.rows.push(Totals::default());
+        self.names.push(database.to_owned());
+        self.index.insert(database.to_owned(), row);
+        row
+    }
+
+    /// Its totals, to be added to. An unknown row is the caller's mistake and counts nowhere.
+    pub(crate) fn at(&mut self, row: usize) -> Option<&mut Totals> {
+        self.rows.get_mut(row)
+    }
+
+    /// The rows of [`crate::link::table::Question::Stats`].
+    pub(crate) fn table(&self) -> Vec<Row> {
+        self.names
+            .iter()
+            .zip(&self.rows)
+            .map(|(name, row)| {
+                vec![
+                    Value::Text(name.clone()),
+                    number(row.server_assignments),
+                    number(row.xacts),
+                    number(row.queries),
+                    number(row.received),
+                    number(row.sent),
+                    number(row.xact_time),
+                    number(row.query_time),
+                    number(row.wait_time),
+                    number(row.client_parses),
+                    number(row.server_parses),
+                    number(row.binds),
+                    number(row.logins),
+                ]
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::table::Question;
+
+    #[test]
+    fn a_row_has_a_value_for_each_column() {
+        let mut stats = Stats::default();
+        let row = stats.row_of("bench");
+        assert_eq!(stats.row_of("bench"), row);
+        stats.at(row).unwrap().queries += 3;
+        let table = stats.table();
+        assert_eq!(table[0].len(), Question::Stats.spec().len());
+        assert_eq!(table[0][3], Value::Int(3));
+    }
+}
