@@ -16,6 +16,7 @@ use super::seats::Seat;
 use super::shares::Step;
 use super::slot::{Cause, Note, Stop};
 use super::spawn;
+use crate::ledger::Accepting;
 use crate::link::channel;
 use crate::link::message::{ToWorker, Welcome, WorkerId};
 use crate::link::snapshot;
@@ -29,6 +30,7 @@ impl Office {
         match action {
             Action::Start(worker) => self.start(worker),
             Action::Undrain(worker) => self.tell(worker, &ToWorker::Undrain),
+            Action::Relieve(worker) => self.relieve(worker),
             Action::Give(seat, worker) => self.give(seat, worker),
             Action::Take(seat, worker) => {
                 for id in self.listeners.ids(seat) {
@@ -88,7 +90,10 @@ impl Office {
                 Step::Commit { worker, epoch } => self.tell(worker, &ToWorker::Commit { epoch }),
                 Step::Discard { worker, epoch } => self.tell(worker, &ToWorker::Discard { epoch }),
                 Step::Grant { worker, epoch, minus } => {
-                    self.tell(worker, &ToWorker::Grant { epoch, minus })
+                    self.tell(worker, &ToWorker::Grant { epoch, minus });
+                    if self.fleet.is_relieved(worker) {
+                        self.relieve(worker);
+                    }
                 }
                 Step::Introduced(worker) => self.events.push_back(Event::Introduced(worker)),
                 Step::Granted(worker) => {
@@ -132,6 +137,14 @@ impl Office {
         if let Some(hand) = self.hands.get(&worker) {
             hand.process.kill();
         }
+    }
+
+    /// Peers hand nothing to this worker from now on. A grant that it has yet to read would undo that,
+    /// so it is said again when the worker answers.
+    fn relieve(&mut self, worker: WorkerId) {
+        self.ledger.row(worker).set_accepting(Accepting::No);
+        self.pings += 1;
+        self.tell(worker, &ToWorker::Ping { sequence: self.pings });
     }
 
     fn give(&mut self, seat: Seat, worker: WorkerId) {

@@ -14,6 +14,8 @@ use crate::link::message::{Drain, WorkerId};
 pub(crate) enum Action {
     Start(WorkerId),
     Undrain(WorkerId),
+    /// No peer may hand it a client any more.
+    Relieve(WorkerId),
     Give(Seat, WorkerId),
     Take(Seat, WorkerId),
     Drain(WorkerId, Drain),
@@ -48,7 +50,7 @@ impl Action {
     /// Order within one decision: whatever lets a worker serve comes first, whatever ends one comes last.
     pub(crate) fn rank(&self) -> u8 {
         match self {
-            Self::Start(_) | Self::Undrain(_) => 0,
+            Self::Start(_) | Self::Undrain(_) | Self::Relieve(_) => 0,
             Self::Give(..) => 1,
             Self::Take(..) => 2,
             Self::CloseListeners | Self::Divide(_) | Self::Ping(_) | Self::Note(_) => 3,

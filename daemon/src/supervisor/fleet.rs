@@ -12,7 +12,7 @@ use pgfleet_config::share::Share;
 use super::action::{Action, RollEnd};
 use super::event::{Event, Pace};
 use super::seats::{Holder, Move, Seats, Service};
-use super::slot::{Cause, Input, Note, Order, Slot, State, Stop};
+use super::slot::{Cause, Input, Note, Order, Slot, Stage, State, Stop};
 use crate::link::message::WorkerId;
 
 /// How often workers are asked whether they are there.
@@ -96,6 +96,12 @@ impl Fleet {
         self.division.iter().find(|(member, _)| *member == worker).and_then(|(_, share)| *share)
     }
 
+    /// Whether this worker is being replaced and takes no clients any more.
+    pub(crate) fn is_relieved(&self, worker: WorkerId) -> bool {
+        let slot = self.slots.get(&worker.slot).filter(|slot| is_relieved(slot));
+        slot.is_some_and(|slot| slot.workers().0 == Some(worker))
+    }
+
     /// How many slots have a worker that takes new clients.
     pub(crate) fn serving(&self) -> usize {
         self.slots.values().filter(|slot| is_serving(slot)).count()
@@ -158,6 +164,7 @@ impl Fleet {
                 Order::Start(worker) => Action::Start(worker),
                 Order::Drain(worker, drain) => Action::Drain(worker, drain),
                 Order::Undrain(worker) => Action::Undrain(worker),
+                Order::Relieve(worker) => Action::Relieve(worker),
                 Order::Quit(worker) => Action::Quit(worker),
                 Order::Kill(worker, why) => Action::Kill(worker, why),
                 Order::Note(note) => {
@@ -253,7 +260,9 @@ impl Fleet {
             Phase::Running => self.slots.values().filter_map(holder).collect(),
             Phase::Stopping | Phase::Stopped => Vec::new(),
         };
-        for change in self.seats.settle(self.wanted, &holders, now) {
+        let relieved: Vec<u16> =
+            self.slots.values().filter(|slot| is_relieved(slot)).map(|slot| slot.number).collect();
+        for change in self.seats.settle(self.wanted, &holders, &relieved, now) {
             actions.push(match change {
                 Move::Give(seat, worker) => Action::Give(seat, worker),
                 Move::Take(seat, worker) => Action::Take(seat, worker),
@@ -264,7 +273,8 @@ impl Fleet {
     /// The limits belong to the wanted slots and to those that still drain; a slot whose worker is down
     /// keeps its part for the next one. In a shutdown the parts stay as they are.
     fn divide(&mut self, actions: &mut Vec<Action>) {
-        if self.is_stopping() {
+        // A grant would make a relieved worker take clients again: parts rest for that moment.
+        if self.is_stopping() || self.slots.values().any(is_relieving) {
             return;
         }
         let sharing: Vec<&Slot> = self.slots.values().filter(|slot| self.has_part(slot)).collect();
@@ -278,12 +288,12 @@ impl Fleet {
                 | State::Draining { worker, .. } => {
                     division.push((worker, share));
                 }
-                State::Succeeding { old, worker, .. } => {
-                    division.extend([(old, share), (worker, None)])
-                }
-                State::Switching { old, worker, .. } => {
-                    division.extend([(old, None), (worker, share)])
-                }
+                State::Replacing { old, worker, stage, .. } => match stage {
+                    Stage::Preparing | Stage::Relieving { .. } => {
+                        division.extend([(old, share), (worker, None)]);
+                    }
+                    Stage::Switching => division.extend([(old, None), (worker, share)]),
+                },
                 State::Leaving { worker, .. } => division.push((worker, None)),
                 State::Empty | State::Backoff { .. } => {}
             }
@@ -324,36 +334,42 @@ impl Fleet {
 /// Who may hold seats in a slot: the worker that serves, or the new one once it has its share.
 fn holder(slot: &Slot) -> Option<Holder> {
     match slot.state {
-        State::Serving { worker, .. } | State::Succeeding { old: worker, .. } => {
+        State::Serving { worker, .. }
+        | State::Replacing { old: worker, stage: Stage::Preparing, .. } => {
             Some(Holder { worker, service: Service::Serving })
         }
-        State::Starting { worker, progress, .. } | State::Switching { worker, progress, .. }
+        State::Starting { worker, progress, .. }
+        | State::Replacing { worker, progress, stage: Stage::Switching, .. }
             if progress.granted =>
         {
             Some(Holder { worker, service: Service::Coming })
         }
-        State::Empty | State::Starting { .. } | State::Switching { .. } => None,
+        State::Empty | State::Starting { .. } | State::Replacing { .. } => None,
         State::Draining { .. } | State::Backoff { .. } | State::Leaving { .. } => None,
     }
 }
 
 fn is_serving(slot: &Slot) -> bool {
-    matches!(slot.state, State::Serving { .. } | State::Succeeding { .. })
+    matches!(slot.state, State::Serving { .. } | State::Replacing { stage: Stage::Preparing, .. })
+}
+
+/// Whether its seats are free only for a moment, and by our own doing: then a peer gets them at once.
+fn is_relieved(slot: &Slot) -> bool {
+    matches!(slot.state, State::Replacing { stage: Stage::Relieving { .. } | Stage::Switching, .. })
+}
+
+/// Whether those who are logging in at its old worker are being waited for.
+fn is_relieving(slot: &Slot) -> bool {
+    matches!(slot.state, State::Replacing { stage: Stage::Relieving { .. }, .. })
 }
 
 fn is_being_replaced(slot: &Slot) -> bool {
-    let replacing = matches!(
-        slot.state,
-        State::Starting { .. } | State::Succeeding { .. } | State::Switching { .. }
-    );
-    replacing || slot.departing.is_some()
+    matches!(slot.state, State::Starting { .. } | State::Replacing { .. })
+        || slot.departing.is_some()
 }
 
 /// Whether a scale need not wait for this slot any longer. One in a crash loop is not waited for.
 fn is_settled(slot: &Slot) -> bool {
-    let serves = matches!(
-        slot.state,
-        State::Serving { .. } | State::Succeeding { .. } | State::Switching { .. }
-    );
-    serves || slot.history.is_looping()
+    matches!(slot.state, State::Serving { .. } | State::Replacing { .. })
+        || slot.history.is_looping()
 }

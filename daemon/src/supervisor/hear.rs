@@ -89,6 +89,9 @@ impl Office {
             }
             ToSupervisor::Pong { stats, .. } => {
                 self.totals.heard(worker, &stats);
+                if self.fleet.is_relieved(worker) {
+                    self.ledger.row(worker).set_accepting(Accepting::No);
+                }
                 self.events.push_back(Event::Pong(worker));
             }
             ToSupervisor::Drained => log::info!("worker {worker} has drained"),

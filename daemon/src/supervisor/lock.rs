@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
 use nix::sys::signal;
 use nix::unistd::Pid;
 
@@ -132,7 +133,14 @@ fn holder(file: &mut File, path: &Path) -> LockError {
 }
 
 fn is_alive(pid: i32) -> bool {
-    !matches!(signal::kill(Pid::from_raw(pid), None), Err(nix::errno::Errno::ESRCH))
+    let is_there = !matches!(signal::kill(Pid::from_raw(pid), None), Err(Errno::ESRCH));
+    is_there && !is_zombie(pid)
+}
+
+/// Whether it has ended and only waits to be reaped (proc(5)); it holds no lock any more.
+fn is_zombie(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z'))
 }
 
 #[cfg(test)]

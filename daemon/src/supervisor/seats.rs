@@ -73,14 +73,26 @@ impl Seats {
     }
 
     /// Brings every seat to the holders that it should have now, given that slots 1 to `wanted` are
-    /// the ones to serve. What is given stands before what is taken.
-    pub(crate) fn settle(&mut self, wanted: u16, holders: &[Holder], now: Instant) -> Vec<Move> {
+    /// the ones to serve. What is given stands before what is taken. The seats of `relieved` slots
+    /// are lent at once when they have no holder.
+    pub(crate) fn settle(
+        &mut self,
+        wanted: u16,
+        holders: &[Holder],
+        relieved: &[u16],
+        now: Instant,
+    ) -> Vec<Move> {
         let seats: Vec<Seat> = self.held.keys().copied().collect();
         let (mut given, mut taken) = (Vec::new(), Vec::new());
         for seat in seats {
             let desired = match seat {
                 Seat::Unix => holders.iter().map(|holder| holder.worker).collect(),
-                Seat::Tcp(number) => self.desired(seat, home(number, wanted), holders, now),
+                Seat::Tcp(number) => {
+                    let home = home(number, wanted);
+                    let patience =
+                        if relieved.contains(&home) { Duration::ZERO } else { COVER_AFTER };
+                    self.desired(seat, home, holders, patience, now)
+                }
             };
             let held = self.held.entry(seat).or_default();
             given.extend(desired.difference(held).map(|worker| Move::Give(seat, *worker)));
@@ -96,6 +108,7 @@ impl Seats {
         seat: Seat,
         home: u16,
         holders: &[Holder],
+        patience: Duration,
         now: Instant,
     ) -> BTreeSet<WorkerId> {
         let own = holders.iter().find(|holder| holder.worker.slot == home);
@@ -114,7 +127,7 @@ impl Seats {
             return desired;
         }
         let since = *self.uncovered.entry(seat).or_insert(now);
-        if now.duration_since(since) >= COVER_AFTER
+        if now.duration_since(since) >= patience
             && let Some(cover) = serving().min_by_key(|holder| self.held_by(holder.worker))
         {
             self.uncovered.remove(&seat);
@@ -160,7 +173,7 @@ mod tests {
     fn each_slot_has_its_own_seat_and_all_share_the_unix_one() {
         let mut seats = Seats::default();
         seats.grow(2);
-        let moves = seats.settle(2, &[serving(1), serving(2)], Instant::now());
+        let moves = seats.settle(2, &[serving(1), serving(2)], &[], Instant::now());
         assert_eq!(
             moves,
             [
@@ -177,8 +190,8 @@ mod tests {
         let mut seats = Seats::default();
         seats.grow(8);
         let all: Vec<Holder> = (1..=8).map(serving).collect();
-        seats.settle(8, &all, Instant::now());
-        let moves = seats.settle(3, &all[..3], Instant::now());
+        seats.settle(8, &all, &[], Instant::now());
+        let moves = seats.settle(3, &all[..3], &[], Instant::now());
         let first_take = moves.iter().position(|change| matches!(change, Move::Take(..)));
         let last_give = moves.iter().rposition(|change| matches!(change, Move::Give(..)));
         assert!(last_give < first_take);
@@ -187,23 +200,36 @@ mod tests {
     }
 
     #[test]
+    fn a_relieved_slots_seat_is_lent_at_once() {
+        let mut seats = Seats::default();
+        seats.grow(2);
+        let now = Instant::now();
+        seats.settle(2, &[serving(1), serving(2)], &[], now);
+        let moves = seats.settle(2, &[serving(1)], &[2], now);
+        assert_eq!(moves.first(), Some(&Move::Give(Seat::Tcp(1), worker(1, 1))));
+    }
+
+    #[test]
     fn a_dead_workers_seat_is_lent_after_a_while_and_given_back_to_the_successor() {
         let mut seats = Seats::default();
         seats.grow(2);
         let start = Instant::now();
-        seats.settle(2, &[serving(1), serving(2)], start);
+        seats.settle(2, &[serving(1), serving(2)], &[], start);
         seats.gone(worker(2, 1));
-        assert_eq!(seats.settle(2, &[serving(1)], start), []);
+        assert_eq!(seats.settle(2, &[serving(1)], &[], start), []);
         assert_eq!(seats.due(), Some(start + COVER_AFTER));
         let later = start + COVER_AFTER;
-        assert_eq!(seats.settle(2, &[serving(1)], later), [Move::Give(Seat::Tcp(1), worker(1, 1))]);
+        assert_eq!(
+            seats.settle(2, &[serving(1)], &[], later),
+            [Move::Give(Seat::Tcp(1), worker(1, 1))]
+        );
         let successor = worker(2, 2);
         let coming = Holder { worker: successor, service: Service::Coming };
-        let given = seats.settle(2, &[serving(1), coming], later);
+        let given = seats.settle(2, &[serving(1), coming], &[], later);
         assert_eq!(given, [Move::Give(Seat::Unix, successor), Move::Give(Seat::Tcp(1), successor)]);
         let ready = Holder { worker: successor, service: Service::Serving };
         assert_eq!(
-            seats.settle(2, &[serving(1), ready], later),
+            seats.settle(2, &[serving(1), ready], &[], later),
             [Move::Take(Seat::Tcp(1), worker(1, 1))]
         );
     }

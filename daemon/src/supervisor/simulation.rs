@@ -12,7 +12,7 @@ use super::action::Action;
 use super::event::{Event, Pace};
 use super::fleet::Fleet;
 use super::seats::{COVER_AFTER, Seat};
-use super::slot::{Cause, State, Stop};
+use super::slot::{Cause, Stage, State, Stop};
 use crate::link::message::{Drain, WorkerId};
 
 /// A linear congruential generator (Knuth's constants): the same seed gives the same world.
@@ -156,7 +156,7 @@ impl World {
             Action::Scaled => self.scaling = false,
             Action::Restarted(_) => self.rolling = false,
             Action::Stopped => self.stopped = true,
-            Action::CloseListeners | Action::Note(_) => {}
+            Action::CloseListeners | Action::Note(_) | Action::Relieve(_) => {}
         }
     }
 
@@ -282,9 +282,7 @@ impl World {
                 alive <= known.iter().flatten().count(),
                 "slot {number}: {alive} processes, {slot:?}"
             );
-            if !matches!(slot.state, State::Succeeding { .. } | State::Switching { .. })
-                && slot.departing.is_none()
-            {
+            if !matches!(slot.state, State::Replacing { .. }) && slot.departing.is_none() {
                 assert!(alive <= 1, "slot {number}: {alive} processes, {slot:?}");
             }
         }
@@ -305,7 +303,12 @@ impl World {
             .fleet
             .slots
             .values()
-            .filter(|slot| matches!(slot.state, State::Serving { .. } | State::Succeeding { .. }))
+            .filter(|slot| {
+                matches!(
+                    slot.state,
+                    State::Serving { .. } | State::Replacing { stage: Stage::Preparing, .. }
+                )
+            })
             .filter_map(|slot| slot.workers().0)
             .collect();
         if serving.is_empty() || self.fleet.is_stopping() {

@@ -105,7 +105,7 @@ fn processes(slot: &Slot) -> Vec<(Option<WorkerId>, &'static str)> {
             vec![(Some(worker), if looping { CRASH_LOOP } else { STARTING })]
         }
         State::Serving { worker, .. } => vec![(Some(worker), SERVING)],
-        State::Succeeding { old, worker, .. } | State::Switching { old, worker, .. } => {
+        State::Replacing { old, worker, .. } => {
             vec![(Some(old), SUCCEEDED), (Some(worker), STARTING)]
         }
         State::Draining { worker, .. } => vec![(Some(worker), DRAINING)],

@@ -223,50 +223,77 @@ impl Worker {
     fn server_bytes(&mut self, id: ServerId, input: &[u8]) {
         let mut at = 0;
         while at < input.len() {
-            let Some(server) = self.server(id) else { return };
             let rest = input.get(at..).unwrap_or_default();
-            match server.phase {
-                Phase::Retiring | Phase::Connecting => return,
-                Phase::Login(_) => {
-                    let Some(consumed) = self.server_login_input(id, rest) else { return };
-                    if consumed == 0 {
-                        break;
-                    }
-                    at += consumed;
+            match self.server_part(id, rest) {
+                Part::Taken(count) => at += count,
+                Part::Last(count) => {
+                    at += count;
+                    break;
                 }
-                Phase::Leased => match self.answer(id, rest) {
-                    Answered::Partly(consumed) => {
-                        at += consumed;
-                        self.resume_pipeline(id);
-                        break;
-                    }
-                    Answered::Over(consumed) => {
-                        at += consumed;
-                        self.after_answer(id);
-                    }
-                    Answered::Broken(why) => return self.server_lost(id, Lost::OutOfStep, &why),
-                },
-                Phase::Setup | Phase::Idle | Phase::Preparing | Phase::Resetting | Phase::Held => {
-                    match self.answer(id, rest) {
-                        Answered::Partly(consumed) => {
-                            at += consumed;
-                            break;
-                        }
-                        Answered::Over(consumed) => {
-                            at += consumed;
-                            self.own_done(id);
-                        }
-                        Answered::Broken(why) => {
-                            return self.server_lost(id, Lost::OutOfStep, &why);
-                        }
-                    }
-                }
+                Part::Gone => return,
             }
         }
-        if let Some(server) = self.server(id) {
-            keep(server, input.get(at..).unwrap_or_default());
+        let Some(server) = self.server(id) else { return };
+        keep(server, input.get(at..).unwrap_or_default());
+        if std::mem::replace(&mut server.unsettled, false)
+            && matches!(server.phase, Phase::Held)
+            && server.cancels == 0
+        {
+            self.give_back(id);
         }
     }
+
+    fn server_part(&mut self, id: ServerId, rest: &[u8]) -> Part {
+        let Some(server) = self.server(id) else { return Part::Gone };
+        let leased = matches!(server.phase, Phase::Leased);
+        match server.phase {
+            Phase::Retiring | Phase::Connecting => return Part::Gone,
+            Phase::Login(_) => {
+                return match self.server_login_input(id, rest) {
+                    Some(0) => Part::Last(0),
+                    Some(count) => Part::Taken(count),
+                    None => Part::Gone,
+                };
+            }
+            Phase::Setup
+            | Phase::Idle
+            | Phase::Preparing
+            | Phase::Leased
+            | Phase::Resetting
+            | Phase::Held => {}
+        }
+        match self.answer(id, rest) {
+            Answered::Partly(count) => {
+                if leased {
+                    self.resume_pipeline(id);
+                }
+                Part::Last(count)
+            }
+            Answered::Over(count) => {
+                if let Some(server) = self.server(id) {
+                    server.unsettled = count < rest.len();
+                }
+                if leased {
+                    self.after_answer(id);
+                } else {
+                    self.own_done(id);
+                }
+                Part::Taken(count)
+            }
+            Answered::Broken(why) => {
+                self.server_lost(id, Lost::OutOfStep, &why);
+                Part::Gone
+            }
+        }
+    }
+}
+
+/// What became of a server's bytes.
+enum Part {
+    Taken(usize),
+    /// The rest is the head of a message that is needed whole.
+    Last(usize),
+    Gone,
 }
 
 /// The head of a message that is needed whole stays with its server.

@@ -312,12 +312,14 @@ impl Shares {
             let Some(member) = self.members.get_mut(&worker) else { continue };
             let is_new = !member.is_introduced();
             member.settle(minus.get(&worker).cloned().unwrap_or_default());
-            steps.push(Step::Grant { worker, epoch: member.epoch, minus: member.minus() });
+            // Without a share nothing can be granted, and a worker takes a grant as leave to accept.
+            if member.has_share() {
+                let (epoch, minus) = (member.epoch, member.minus());
+                steps.push(Step::Grant { worker, epoch, minus });
+                steps.push(Step::Granted(worker));
+            }
             if is_new {
                 steps.push(Step::Introduced(worker));
-            }
-            if member.has_share() {
-                steps.push(Step::Granted(worker));
             }
         }
         self.regrant(steps);

@@ -10,6 +10,9 @@ use crate::link::message::{Drain, WorkerId};
 pub(crate) const START_DEADLINE: Duration = Duration::from_secs(30);
 /// How long a worker may take to end after `Quit`.
 pub(crate) const QUIT_DEADLINE: Duration = Duration::from_secs(5);
+/// How long those who are logging in at an old worker have to finish before it loses its share.
+/// Who has not finished by then may be refused; the queue of new connections waits so long only in a fleet of one.
+pub(super) const RELIEF: Duration = Duration::from_millis(300);
 /// How long past its own drain deadline a worker is waited for.
 pub(super) const DRAIN_GRACE: Duration = Duration::from_secs(2);
 
@@ -22,21 +25,14 @@ pub(crate) enum State {
     Starting { worker: WorkerId, deadline: Instant, progress: Progress },
     /// A worker that serves.
     Serving { worker: WorkerId, since: Instant },
-    /// Rolling restart: `old` serves, its successor is being prepared.
-    Succeeding {
+    /// Rolling restart: `worker` is to take the place of `old`.
+    Replacing {
         old: WorkerId,
         since: Instant,
         worker: WorkerId,
         deadline: Instant,
         progress: Progress,
-    },
-    /// Rolling restart: `old` has been taken off its listeners and its share, which go to `worker`.
-    Switching {
-        old: WorkerId,
-        since: Instant,
-        worker: WorkerId,
-        deadline: Instant,
-        progress: Progress,
+        stage: Stage,
     },
     /// Scale-down: the worker serves the clients that it has until they leave.
     Draining { worker: WorkerId, since: Instant },
@@ -44,6 +40,17 @@ pub(crate) enum State {
     Backoff { until: Instant },
     /// The worker has been told to end.
     Leaving { worker: WorkerId, deadline: Option<Instant> },
+}
+
+/// How far a replacement is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// The old worker serves, the new one is being prepared.
+    Preparing,
+    /// The old worker accepts no more; those who are logging in there get until then to finish.
+    Relieving { until: Instant },
+    /// The old worker's share goes to the new one.
+    Switching,
 }
 
 /// What a new worker has reached; it serves when it has both.
@@ -101,6 +108,8 @@ pub(crate) enum Order {
     Start(WorkerId),
     Drain(WorkerId, Drain),
     Undrain(WorkerId),
+    /// No peer may hand it a client any more.
+    Relieve(WorkerId),
     Quit(WorkerId),
     Kill(WorkerId, &'static str),
     Note(Note),

@@ -25,12 +25,13 @@ fn serving(generation: u32) -> [Input; 2] {
 fn ways() -> Vec<(&'static str, Vec<Input>)> {
     let to_serving: Vec<Input> = [Input::Want].into_iter().chain(serving(1)).collect();
     let then = |more: &[Input]| to_serving.iter().chain(more).copied().collect::<Vec<_>>();
+    let relieving = [Input::Roll, Input::Introduced(worker(2))];
     vec![
         ("empty", vec![]),
         ("starting", vec![Input::Want]),
         ("serving", to_serving.clone()),
-        ("succeeding", then(&[Input::Roll])),
-        ("switching", then(&[Input::Roll, Input::Introduced(worker(2))])),
+        ("preparing", then(&relieving[..1])),
+        ("relieving", then(&relieving)),
         ("draining", then(&[Input::Unwant])),
         (
             "backoff",
@@ -46,8 +47,9 @@ fn name(state: &State) -> &'static str {
         State::Empty => "empty",
         State::Starting { .. } => "starting",
         State::Serving { .. } => "serving",
-        State::Succeeding { .. } => "succeeding",
-        State::Switching { .. } => "switching",
+        State::Replacing { stage: Stage::Preparing, .. } => "preparing",
+        State::Replacing { stage: Stage::Relieving { .. }, .. } => "relieving",
+        State::Replacing { stage: Stage::Switching, .. } => "switching",
         State::Draining { .. } => "draining",
         State::Backoff { .. } => "backoff",
         State::Leaving { .. } => "leaving",
@@ -58,9 +60,9 @@ fn name(state: &State) -> &'static str {
 const TABLE: [(&str, [&str; 5]); 8] = [
     ("empty", ["starting", "empty", "empty", "empty", "empty"]),
     ("starting", ["starting", "leaving", "starting", "starting", "starting"]),
-    ("serving", ["serving", "draining", "succeeding", "starting", "serving"]),
-    ("succeeding", ["succeeding", "draining", "succeeding", "starting", "succeeding"]),
-    ("switching", ["switching", "draining", "switching", "starting", "switching"]),
+    ("serving", ["serving", "draining", "preparing", "starting", "serving"]),
+    ("preparing", ["preparing", "draining", "preparing", "starting", "preparing"]),
+    ("relieving", ["relieving", "draining", "relieving", "starting", "switching"]),
     ("draining", ["serving", "draining", "draining", "empty", "draining"]),
     ("backoff", ["backoff", "empty", "backoff", "backoff", "starting"]),
     ("leaving", ["leaving", "leaving", "leaving", "empty", "leaving"]),
@@ -78,7 +80,7 @@ fn every_state_meets_every_input() {
             [Input::Want, Input::Unwant, Input::Roll, Input::Gone(own, Cause::Died), Input::Time];
         for (input, expected) in inputs.into_iter().zip(expected) {
             let mut slot = reached.clone();
-            let late = if input == Input::Time { now + Duration::from_secs(40) } else { now };
+            let late = if input == Input::Time { now + Duration::from_secs(10) } else { now };
             slot.step(input, late, DRAIN, &mut Vec::new());
             assert_eq!(name(&slot.state), expected, "{state} + {input:?}");
         }
@@ -124,17 +126,27 @@ fn strangers_and_the_long_gone_change_nothing() {
     }
 }
 
-#[test]
-fn a_rolling_restart_switches_share_and_listeners_before_the_old_worker_drains() {
-    let now = Instant::now();
-    let mut slot = slot(&[Input::Want, Input::Granted(worker(1)), Input::Ready(worker(1))], now);
-    let mut orders = Vec::new();
+/// The way of a rolling restart up to its switch.
+fn to_switching(now: Instant) -> (Slot, Instant, Vec<Order>) {
+    let way: Vec<Input> = [Input::Want].into_iter().chain(serving(1)).collect();
+    let (mut slot, mut orders) = (slot(&way, now), Vec::new());
+    let later = now + RELIEF;
     slot.step(Input::Roll, now, DRAIN, &mut orders);
-    slot.step(Input::Ready(worker(2)), now, DRAIN, &mut orders);
     slot.step(Input::Introduced(worker(2)), now, DRAIN, &mut orders);
-    assert_eq!(orders, [Order::Start(worker(2))]);
-    slot.step(Input::Granted(worker(2)), now, DRAIN, &mut orders);
-    assert_eq!(orders.last(), Some(&Order::Drain(worker(1), Drain::BetweenTransactions(DRAIN))));
+    slot.step(Input::Time, later, DRAIN, &mut orders);
+    (slot, later, orders)
+}
+
+#[test]
+fn a_rolling_restart_relieves_the_old_worker_then_switches_then_drains() {
+    let (mut slot, now, mut orders) = to_switching(Instant::now());
+    assert_eq!(orders, [Order::Start(worker(2)), Order::Relieve(worker(1))]);
+    assert_eq!(name(&slot.state), "switching");
+    for input in serving(2) {
+        slot.step(input, now, DRAIN, &mut orders);
+    }
+    let drain = Order::Drain(worker(1), Drain::BetweenTransactions(DRAIN));
+    assert_eq!(orders.last(), Some(&drain));
     assert_eq!(slot.state, State::Serving { worker: worker(2), since: now });
     assert_eq!(slot.departing.map(|departing| departing.worker), Some(worker(1)));
     slot.step(Input::Time, now + DRAIN + Duration::from_secs(3), DRAIN, &mut orders);
@@ -143,41 +155,34 @@ fn a_rolling_restart_switches_share_and_listeners_before_the_old_worker_drains()
 
 #[test]
 fn a_successor_that_dies_leaves_the_old_worker_serving() {
-    let now = Instant::now();
-    for introduced in [&[][..], &[Input::Introduced(worker(2))][..]] {
-        let way: Vec<Input> = [Input::Want]
-            .into_iter()
-            .chain(serving(1))
-            .chain([Input::Roll])
-            .chain(introduced.iter().copied())
-            .collect();
-        let mut slot = slot(&way, now);
-        let mut orders = Vec::new();
-        slot.step(Input::Gone(worker(2), Cause::Died), now, DRAIN, &mut orders);
-        assert_eq!(orders, [Order::Note(Note::RollFailed { worker: worker(2) })]);
-        assert_eq!(slot.state, State::Serving { worker: worker(1), since: now });
+    let (mut slot, now, _) = to_switching(Instant::now());
+    let mut orders = Vec::new();
+    slot.step(Input::Gone(worker(2), Cause::Died), now, DRAIN, &mut orders);
+    let failed = Order::Note(Note::RollFailed { worker: worker(2) });
+    assert_eq!(orders, [Order::Undrain(worker(1)), failed]);
+    assert_eq!(name(&slot.state), "serving");
+    assert_eq!(slot.workers().0, Some(worker(1)));
+}
+
+#[test]
+fn an_old_worker_that_dies_leaves_the_successor_starting() {
+    let (mut slot, now, _) = to_switching(Instant::now());
+    slot.step(Input::Gone(worker(1), Cause::Died), now, DRAIN, &mut Vec::new());
+    assert_eq!((name(&slot.state), slot.workers().0), ("starting", Some(worker(2))));
+    for input in serving(2) {
+        slot.step(input, now, DRAIN, &mut Vec::new());
     }
+    assert_eq!(name(&slot.state), "serving");
 }
 
 #[test]
 fn living_generations_of_a_slot_differ_in_parity() {
-    let now = Instant::now();
-    let mut slot =
-        slot(&[Input::Want, Input::Granted(worker(1)), Input::Ready(worker(1)), Input::Roll], now);
-    for input in [Input::Introduced(worker(2)), Input::Ready(worker(2)), Input::Granted(worker(2))]
-    {
+    let (mut slot, now, _) = to_switching(Instant::now());
+    for input in serving(2) {
         slot.step(input, now, DRAIN, &mut Vec::new());
     }
     // Generation 1 departs; generation 2 dies; 3 would share a row of the ledger with 1.
     let mut orders = Vec::new();
     slot.step(Input::Gone(worker(2), Cause::Died), now, DRAIN, &mut orders);
-    assert_eq!(
-        orders.first(),
-        Some(&Order::Note(Note::Died {
-            worker: worker(2),
-            served: Duration::ZERO,
-            pause: Duration::ZERO
-        }))
-    );
     assert_eq!(orders.last(), Some(&Order::Start(worker(4))));
 }

@@ -191,7 +191,7 @@ impl Worker {
         if server.close_needed || server.tracker.doubtful() {
             return self.retire(id, "server is to be closed");
         }
-        if server.cancels > 0 {
+        if server.cancels > 0 || server.unsettled {
             let now = self.now;
             if let Some(server) = self.server(id) {
                 server.enter(Phase::Held, now);

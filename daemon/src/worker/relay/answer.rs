@@ -98,8 +98,9 @@ impl Worker {
         seen: Seen,
         here: usize,
     ) -> Next {
-        let swallow = seen.swallow;
+        let mut swallow = seen.swallow;
         match header.tag {
+            b'A' => swallow = swallow || self.is_stray_notification(id),
             b'S' => self.parameter(id, body),
             b'E' => self.error_seen(id, body),
             b'C' => self.tag_seen(id, body),
@@ -180,6 +181,12 @@ impl Worker {
             client.vars = Some(vars);
             if is_default { client.own.clear(position) } else { client.own.set(position) }
         }
+    }
+
+    /// Between clients that share servers nobody can tell whose LISTEN a notification answers.
+    fn is_stray_notification(&mut self, id: ServerId) -> bool {
+        let client = self.server(id).and_then(|server| server.client);
+        client.is_none_or(|client| self.shares_servers(client))
     }
 
     fn error_seen(&mut self, id: ServerId, body: &[u8]) {

@@ -108,6 +108,7 @@ impl Worker {
             close_needed: false,
             refused: false,
             explained: false,
+            unsettled: false,
             unwatched: false,
         };
         let watched = self.io.add(server.fd.as_fd(), server.token(), interest);

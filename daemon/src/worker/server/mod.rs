@@ -83,6 +83,8 @@ pub(crate) struct Server {
     pub(crate) close_needed: bool,
     /// Something that the pooler sent to prepare it was refused.
     pub(crate) refused: bool,
+    /// More has been read from it than was looked at: nobody gets it before that has been.
+    pub(crate) unsettled: bool,
     /// Taken out of the epoll set, because its end cannot be masked there.
     pub(crate) unwatched: bool,
     /// An error with severity FATAL has been passed on: the end that follows is explained.
