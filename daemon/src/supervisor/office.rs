@@ -33,6 +33,9 @@ use crate::ledger::Ledger;
 use crate::link::message::WorkerId;
 use crate::log_line;
 
+/// The least time between two looks at the clock alone.
+const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
+
 /// What the entry has prepared.
 pub(crate) struct Prepared {
     pub(crate) settings: Settings,
@@ -158,7 +161,8 @@ impl Office {
         self.begin_periods();
         self.decide();
         while self.end.is_none() {
-            let due = self.fleet.due();
+            // The loop never spins, even if a deadline of the fleet should stay in the past.
+            let due = self.fleet.due().map(|due| due.max(Instant::now() + SHORTEST_SLEEP));
             // Both are cancel-safe: an input that is not taken stays in the queue.
             tokio::select! {
                 input = queue.recv() => match input {

@@ -114,7 +114,7 @@ impl Worker {
             return;
         }
         self.permits.grant(minus);
-        if self.drain.is_none() {
+        if self.drain.is_none() && self.share.is_some() && !self.listeners.is_empty() {
             // Only now can it admit those whom peers hand over.
             self.ledger.row(self.welcome.worker).set_accepting(Accepting::Yes);
         }

@@ -12,6 +12,7 @@ use nix::sys::socket::{SockFlag, accept4};
 
 use super::io::{Kind, Token};
 use super::state::Worker;
+use crate::ledger::Accepting;
 use crate::link::message::ListenerKind;
 
 /// Sockets accepted in a row before others have their turn.
@@ -37,12 +38,18 @@ impl Worker {
             return;
         }
         self.listeners.insert(id, listener);
+        if self.permits.is_granted() && self.share.is_some() && self.drain.is_none() {
+            self.ledger.row(self.welcome.worker).set_accepting(Accepting::Yes);
+        }
     }
 
     /// Stops accepting from it; the supervisor and others keep their copies.
     pub(crate) fn drop_listener(&mut self, id: u32) {
         if let Some(listener) = self.listeners.remove(&id) {
             self.io.remove(listener.fd.as_fd());
+        }
+        if self.listeners.is_empty() {
+            self.ledger.row(self.welcome.worker).set_accepting(Accepting::No);
         }
     }
 

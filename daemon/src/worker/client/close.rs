@@ -78,7 +78,8 @@ impl Worker {
         let mut waste = [0; 16 * 1024];
         let Some(client) = self.client(id) else { return };
         match io::read(&client.fd, &mut waste) {
-            Moved::Bytes(_) | Moved::Later => {}
+            Moved::Bytes(count) => self.leftover |= count == waste.len(),
+            Moved::Later => {}
             Moved::End | Moved::Broken(_) => self.remove_client(id),
         }
     }

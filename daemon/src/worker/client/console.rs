@@ -69,6 +69,7 @@ impl Worker {
         let Some(client) = self.client(id) else { return };
         match io::read(&client.fd, &mut chunk) {
             Moved::Bytes(count) => {
+                self.leftover |= count == chunk.len();
                 self.console_bytes(id, chunk.get(..count).unwrap_or_default());
             }
             Moved::Later => {}

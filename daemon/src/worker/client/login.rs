@@ -119,11 +119,12 @@ impl Worker {
         match io::read(&client.fd, &mut chunk) {
             Moved::Bytes(count) => {
                 client.input.extend_from_slice(chunk.get(..count).unwrap_or_default());
+                self.leftover |= count == chunk.len();
             }
             Moved::Later => return,
             Moved::End | Moved::Broken(_) => return self.drop_client(id, "client unexpected eof"),
         }
-        if client.input.len() > LONGEST {
+        if self.client(id).is_some_and(|client| client.input.len() > LONGEST) {
             return self.refuse(id, &Refusal::TooLarge);
         }
         self.login_input(id);

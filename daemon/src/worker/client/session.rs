@@ -152,6 +152,7 @@ impl Worker {
         match io::read(&client.fd, &mut chunk) {
             Moved::Bytes(count) => {
                 client.input.extend_from_slice(chunk.get(..count).unwrap_or_default());
+                self.leftover |= count == chunk.len();
             }
             Moved::Later => {}
             Moved::End | Moved::Broken(_) => self.drop_client(id, "client unexpected eof"),

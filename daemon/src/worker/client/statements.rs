@@ -13,6 +13,12 @@ const REMEMBERED: usize = 16 * 1024;
 /// So many names are remembered for one client.
 const NAMES: usize = 10_000;
 
+/// The ticket of what the pooler itself sends for the unnamed statement.
+pub(crate) const REPLAYED: u64 = 0;
+
+/// Longer names are not remembered: their client keeps the server.
+const LONGEST_NAME: usize = 256;
+
 /// The unnamed statement that the client believes to have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Unnamed {
@@ -143,7 +149,9 @@ impl Statements {
                 book.unnamed = unnamed;
                 return true;
             }
-            What::Parse(_) if book.named.len() >= NAMES => book.countless = true,
+            What::Parse(_) if book.named.len() >= NAMES || pending.name.len() > LONGEST_NAME => {
+                book.countless = true;
+            }
             What::Parse(_) => {
                 book.named.insert(pending.name);
             }

@@ -62,7 +62,8 @@ impl Worker {
             client.stage = Stage::AwaitingWelcome;
         }
         let now = self.now;
-        if let Some(pool) = self.pool(pool) {
+        let is_here = self.client(id).is_some_and(|client| client.pool == Some(pool));
+        if is_here && let Some(pool) = self.pool(pool) {
             pool.clients += 1;
             pool.used = now;
         }

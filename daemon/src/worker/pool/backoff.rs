@@ -12,6 +12,9 @@ const FIRST: Duration = Duration::from_millis(200);
 /// The longest pause after a failed connect.
 const LONGEST: Duration = Duration::from_secs(1);
 
+/// No pause is shorter.
+const LEAST: Duration = Duration::from_millis(10);
+
 /// What failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failed {
@@ -34,6 +37,8 @@ impl Backoff {
             Failed::Login => retry,
             Failed::Connect => (self.pause * 2).clamp(FIRST, LONGEST).min(retry),
         };
+        // Also with a retry of 0 it is not tried again in the same turn.
+        self.pause = self.pause.max(LEAST);
         self.until = Some(now + self.pause);
         self.reason = Some(reason);
     }
@@ -90,6 +95,15 @@ mod tests {
         backoff.succeed();
         assert_eq!(backoff.reason(), None);
         assert_eq!(backoff.at_once(), 4);
+    }
+
+    #[test]
+    fn a_retry_of_zero_still_pauses() {
+        let now = Instant::now();
+        let mut backoff = Backoff::default();
+        backoff.fail(Failed::Connect, "refused".into(), Duration::ZERO, now);
+        assert!(!backoff.may_try(now));
+        assert!(backoff.may_try(now + LEAST));
     }
 
     #[test]

@@ -142,12 +142,12 @@ impl Worker {
             return;
         }
         for id in self.hungry.iter().copied().collect::<Vec<_>>() {
+            if let Some(pool) = self.pool(id) {
+                pool.denied = false;
+            }
             if self.pool(id).is_none_or(|pool| pool.wanted() == 0) {
                 self.hungry.remove(&id);
             } else {
-                if let Some(pool) = self.pool(id) {
-                    pool.denied = false;
-                }
                 self.launch(id);
             }
         }

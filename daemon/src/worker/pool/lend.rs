@@ -62,7 +62,9 @@ impl Worker {
         loop {
             let pool = self.pool(pool_id)?;
             let id = if round_robin { pool.idle.pop_front() } else { pool.idle.pop_back() }?;
-            if self.server(id).is_none() {
+            let Some(server) = self.server(id) else { continue };
+            if server.close_needed || server.tracker.doubtful() {
+                self.retire(id, "server is to be closed");
                 continue;
             }
             if self.has_had_its_time(id) {
@@ -80,6 +82,8 @@ impl Worker {
         server.client = Some(client_id);
         server.refused = false;
         server.explained = false;
+        server.unnamed_in_batch = false;
+        server.mid_message = false;
         server.next_round();
         server.enter(Phase::Leased, now);
         let Some(client) = self.client(client_id) else { return Lent::Gone };
@@ -94,7 +98,11 @@ impl Worker {
             totals.wait_time +=
                 waited.map_or(0, |since| micros(now.saturating_duration_since(since)));
         }
-        match self.prepare(client_id, server_id) {
+        let prepared = self.prepare(client_id, server_id);
+        if self.client(client_id).is_none_or(|client| client.lease != Some(server_id)) {
+            return Lent::Gone;
+        }
+        match prepared {
             Prepared::Already => Lent::Now(server_id),
             Prepared::Asked => Lent::Later,
         }
@@ -140,8 +148,8 @@ impl Worker {
         self.client_is_free(client);
     }
 
-    fn unlink(&mut self, id: ServerId, client: ClientId) {
-        if let Some(client) = self.client(client) {
+    fn unlink(&mut self, id: ServerId, client_id: ClientId) {
+        if let Some(client) = self.client(client_id) {
             client.lease = None;
             client.xact_started = None;
             client.answered = None;
@@ -152,6 +160,9 @@ impl Worker {
             server.client = None;
             server.next_round();
         }
+        // Either may have been paused for the other's sake.
+        self.server_interest(id, Some(true), None);
+        self.client_interest(client_id, Some(true), None);
     }
 
     /// A client goes away: its server is cleaned, given back or retired.
@@ -168,6 +179,7 @@ impl Worker {
             // Our own batch is under way; the server is clean when it is answered.
             return server.enter(Phase::Resetting, now);
         }
+        server.mid_message = half_sent;
         let in_step = !half_sent && server.outbox.is_empty();
         let clean = server.tracker.may_release() && in_step;
         if in_step && !clean && shares && !dirty && is_idle_in_transaction(server) {

@@ -64,6 +64,11 @@ impl Permits {
         self.granted = true;
     }
 
+    /// Whether the new part counts as a whole.
+    pub(crate) fn is_granted(&self) -> bool {
+        self.granted
+    }
+
     /// This worker's part of a limit now; `None` where there is none.
     pub(crate) fn part(&self, key: &LimitKey) -> Option<u32> {
         let Some(now) = &self.now else { return Some(0) };

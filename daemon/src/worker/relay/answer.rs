@@ -3,11 +3,13 @@
 //! It reads headers and the few bodies that mean something to a pooler, cuts out what answers the
 //! pooler itself, and writes the rest in one go. When the tracker says so, the lease ends here.
 
+use log::warn;
 use pgfleet_wire::back::{self, ErrorFields};
 use pgfleet_wire::frame::{self, Header};
 use pgfleet_wire::tracker::{Done, Note, Seen};
 
 use super::HEAD;
+use crate::worker::client::statements::REPLAYED;
 use crate::worker::ids::{ClientId, ServerId};
 use crate::worker::outbox::Sent;
 use crate::worker::server::Phase;
@@ -122,6 +124,11 @@ impl Worker {
         let Some(client_id) = self.server(id).and_then(|server| server.client) else { return };
         let Some(client) = self.client(client_id) else { return };
         match done {
+            Done::Parse(Note::Statement(REPLAYED)) | Done::Close(Note::Statement(REPLAYED)) => {
+                if let Some(server) = self.server(id) {
+                    server.unnamed_of = Some(client_id.serial);
+                }
+            }
             Done::Parse(Note::Statement(ticket)) => {
                 if client.statements.done(ticket)
                     && let Some(server) = self.server(id)
@@ -159,7 +166,13 @@ impl Worker {
     /// A ParameterStatus of a tracked setting: the server's value is another now, and if it is
     /// leased, the client's.
     fn parameter(&mut self, id: ServerId, body: &[u8]) {
-        let Ok((name, value)) = back::parse_parameter_status(body) else { return };
+        let Ok((name, value)) = back::parse_parameter_status(body) else {
+            // What cannot be read cannot be restored for the next client.
+            if let Some(server) = self.server(id) {
+                server.close_needed = true;
+            }
+            return;
+        };
         let Some(position) = self.tracked.position(name) else { return };
         let Some(server) = self.servers.get_mut(id.index as usize).filter(|server| server.id == id)
         else {
@@ -191,12 +204,19 @@ impl Worker {
 
     fn error_seen(&mut self, id: ServerId, body: &[u8]) {
         let Ok(fields) = ErrorFields::parse(body) else { return };
-        if let Some(server) = self.server(id)
-            && fields.is_fatal()
-        {
+        let Some(server) = self.server(id) else { return };
+        if fields.is_fatal() {
             server.explained = true;
             server.close_needed = true;
         }
+        let what = match server.phase {
+            Phase::Setup => "connect_query",
+            Phase::Resetting => "server_reset_query",
+            Phase::Preparing => "settings of a client",
+            Phase::Idle | Phase::Held => "while idle",
+            Phase::Connecting | Phase::Login(_) | Phase::Leased | Phase::Retiring => return,
+        };
+        warn!("{server} {what}: {}: {}", fields.severity, fields.message);
     }
 
     fn tag_seen(&mut self, id: ServerId, body: &[u8]) {

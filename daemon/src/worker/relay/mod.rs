@@ -12,5 +12,8 @@ pub(crate) const LEND_AT: usize = 16 * 1024;
 /// So much of a message is waited for when its beginning must be read; longer names do not exist.
 pub(crate) const HEAD: usize = 16 * 1024;
 
+/// So much is put together for a server before it is sent.
+pub(crate) const ASSEMBLED: usize = 64 * 1024;
+
 /// A client with so many unanswered requests is not read from.
 pub(crate) const PIPELINE: usize = 16 * 1024;

@@ -8,12 +8,13 @@ use pgfleet_wire::frame::{self, Header};
 use pgfleet_wire::front;
 use pgfleet_wire::tracker::{Forward, Note};
 
-use super::{HEAD, LEND_AT, PIPELINE};
+use super::{ASSEMBLED, HEAD, LEND_AT, PIPELINE};
 use crate::worker::client::refusal::Refusal;
-use crate::worker::client::statements::{Before, OnServer};
+use crate::worker::client::statements::{Before, OnServer, REPLAYED};
 use crate::worker::ids::{ClientId, ServerId};
 use crate::worker::outbox::Sent;
 use crate::worker::pool::lend::Lent;
+use crate::worker::server::Phase;
 use crate::worker::state::Worker;
 
 /// What the messages looked at so far come to.
@@ -49,10 +50,28 @@ impl Worker {
             }
         }
         self.send_on(id, &batch)?;
+        if batch.at > 0 {
+            self.end_lease_late(id);
+        }
         Some(batch.at)
     }
 
+    /// The answer came while a message was half here: the lease ends when its rest has come.
+    fn end_lease_late(&mut self, id: ClientId) {
+        let Some(server) = self.client(id).and_then(|client| client.lease) else { return };
+        let is_over = self.server(server).is_some_and(|server| {
+            matches!(server.phase, Phase::Leased) && server.tracker.may_release()
+        });
+        if is_over {
+            self.after_answer(server);
+        }
+    }
+
     fn next_message(&mut self, id: ClientId, batch: &mut Batch<'_>) -> Next {
+        if self.assembly.len() > ASSEMBLED {
+            self.resumed.push_back(id);
+            return Next::Stop;
+        }
         let Some(client) = self.client(id) else { return Next::Gone };
         let rest = batch.input.get(batch.at..).unwrap_or_default();
         if client.body_left > 0 {
@@ -130,9 +149,7 @@ impl Worker {
         let rest = batch.input.get(batch.at..).unwrap_or_default();
         let whole = rest.len() >= header.len;
         let Some(entry) = self.server(server) else { return Next::Stop };
-        if !matches!(entry.phase, crate::worker::server::Phase::Leased)
-            || entry.tracker.outstanding() >= PIPELINE
-        {
+        if !matches!(entry.phase, Phase::Leased) || entry.tracker.outstanding() >= PIPELINE {
             return Next::Stop;
         }
         let named = matches!(header.tag, b'P' | b'B' | b'D' | b'C');
@@ -173,8 +190,13 @@ impl Worker {
                 return Next::Gone;
             }
         }
-        if header.tag == b'Q' || header.tag == b'F' {
-            entry.unnamed_of = None;
+        match header.tag {
+            b'Q' => {
+                entry.unnamed_of = None;
+                entry.unnamed_in_batch = false;
+            }
+            b'S' => entry.unnamed_in_batch = false,
+            _ => {}
         }
         let now = self.now;
         let Some(client) = self.client(id) else { return Next::Gone };
@@ -235,6 +257,10 @@ impl Worker {
                 (tag == b'D', name)
             }
         };
+        if self.server(server).is_some_and(|server| server.tracker.skipping()) {
+            // The server ignores it, and so do we.
+            return Ok(Some(Note::None));
+        }
         self.count_statement(id, tag);
         if uses {
             return Ok(self.before_use(id, server, batch, name).then_some(Note::None));
@@ -262,8 +288,8 @@ impl Worker {
         if entry.tracker.skipping() {
             return true;
         }
-        let on_server =
-            if entry.unnamed_of == Some(id.serial) { OnServer::Own } else { OnServer::Another };
+        let is_own = entry.unnamed_in_batch || entry.unnamed_of == Some(id.serial);
+        let on_server = if is_own { OnServer::Own } else { OnServer::Another };
         let Some(client) = self.client(id) else { return false };
         match client.statements.before_use(name, on_server) {
             Before::Nothing => {}
@@ -275,8 +301,8 @@ impl Worker {
                 self.cut(batch);
                 self.assembly.extend_from_slice(&parse);
                 if let Some(entry) = self.server(server) {
-                    entry.tracker.own(b'P');
-                    entry.unnamed_of = Some(id.serial);
+                    entry.tracker.own_noted(b'P', Note::Statement(REPLAYED));
+                    entry.unnamed_in_batch = true;
                 }
                 self.count_server_parse(id);
             }
@@ -284,10 +310,10 @@ impl Worker {
                 self.cut(batch);
                 front::close(&mut self.assembly, b'S', name);
                 if let Some(entry) = self.server(server) {
-                    entry.tracker.own(b'C');
-                    if name.is_empty() {
-                        entry.unnamed_of = Some(id.serial);
-                    }
+                    let unnamed = name.is_empty();
+                    let note = if unnamed { Note::Statement(REPLAYED) } else { Note::None };
+                    entry.tracker.own_noted(b'C', note);
+                    entry.unnamed_in_batch |= unnamed;
                 }
             }
         }
@@ -324,8 +350,10 @@ impl Worker {
             let mut all = assembly;
             all.extend_from_slice(rest);
             let sent = entry.outbox.write(&entry.fd, &all);
-            all.clear();
-            self.assembly = all;
+            if all.capacity() <= 2 * ASSEMBLED {
+                all.clear();
+                self.assembly = all;
+            }
             sent
         };
         self.count_received(id, batch.at);

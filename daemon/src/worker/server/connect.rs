@@ -99,6 +99,8 @@ impl Worker {
             vars: Rc::clone(&nothing),
             defaults: nothing,
             unnamed_of: None,
+            unnamed_in_batch: false,
+            mid_message: false,
             address,
             backend: None,
             opened: self.now,

@@ -27,6 +27,9 @@ use crate::worker::state::Worker;
 /// Messages of a login are small; more than this is no Postgres.
 const LONGEST: usize = 64 * 1024;
 
+/// So many parameters no server reports.
+const MOST_PARAMETERS: usize = 256;
+
 /// How far SCRAM is.
 #[derive(Default)]
 enum Scram {
@@ -43,6 +46,8 @@ enum Scram {
 pub(crate) struct Login {
     scram: Scram,
     parameters: Vec<(String, String)>,
+    /// Bytes of them.
+    said: usize,
     authenticated: bool,
 }
 
@@ -150,9 +155,14 @@ impl Worker {
                 let Ok((name, value)) = back::parse_parameter_status(body) else {
                     return failed("malformed ParameterStatus in server login");
                 };
+                let size = name.len() + value.len();
+                let mut is_too_much = false;
                 self.with_login(id, |login| {
-                    login.parameters.push((name.to_owned(), value.to_owned()))
-                })
+                    login.said += size;
+                    login.parameters.push((name.to_owned(), value.to_owned()));
+                    is_too_much = login.said > LONGEST || login.parameters.len() > MOST_PARAMETERS;
+                });
+                if is_too_much { failed("too many parameters in server login") } else { Turn::Go }
             }
             b'K' => match back::parse_backend_key(body) {
                 Ok((pid, secret)) => {

@@ -70,6 +70,11 @@ pub(crate) struct Server {
     pub(crate) defaults: Values,
     /// The serial of the client whose unnamed statement is on this server.
     pub(crate) unnamed_of: Option<u32>,
+    /// The unnamed statement was parsed or closed for the client in the batch that is open: it holds
+    /// up to the next Sync, since whatever makes the server skip it skips the rest too.
+    pub(crate) unnamed_in_batch: bool,
+    /// The client's last message was forwarded in part: nothing of ours may follow it.
+    pub(crate) mid_message: bool,
     pub(crate) address: Rc<Address>,
     pub(crate) backend: Option<Backend>,
     pub(crate) opened: Instant,

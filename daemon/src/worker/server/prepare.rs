@@ -101,6 +101,7 @@ impl Worker {
         server.enter(phase, now);
         server.refused = false;
         server.unnamed_of = None;
+        server.unnamed_in_batch = false;
         for &tag in tags {
             server.tracker.own(tag);
         }

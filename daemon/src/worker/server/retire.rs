@@ -60,7 +60,7 @@ impl Worker {
         }
         let connecting = matches!(server.phase, Phase::Connecting);
         let busy = server.tracker.busy();
-        let in_step = server.outbox.is_empty() && !server.tracker.doubtful();
+        let in_step = server.outbox.is_empty() && !server.tracker.doubtful() && !server.mid_message;
         server.enter(Phase::Retiring, now);
         server.next_round();
         server.client = None;
@@ -152,8 +152,11 @@ impl Worker {
             | Phase::Held => {}
         }
         if let Some(client_id) = client {
-            if let Some(client) = self.client(client_id) {
-                client.lease = None;
+            let half_sent = self
+                .client(client_id)
+                .is_some_and(|client| client.lease.take().is_some() && client.body_left > 0);
+            if let Some(server) = self.server(id) {
+                server.mid_message = half_sent;
             }
             if explained {
                 self.linger(client_id, reason);
@@ -190,13 +193,15 @@ impl Worker {
         let Some(pool) = self.pool(id) else { return };
         pool.backoff.fail(what, reason.to_owned(), retry, now);
         self.hungry.insert(id);
-        let Some(fields) = fields.filter(|fields| fields.code != "57P03") else { return };
         let Some(pool) = self.pool(id) else { return };
-        if pool.connected > 0 {
+        if pool.connected > 0 || what == Failed::Connect {
             return;
         }
-        // What Postgres says to a login concerns all who wait for one.
-        let refusal = Refusal::FromServer { sqlstate: fields.code, message: fields.message };
+        // What is wrong with a login concerns all who wait for one.
+        let refusal = match fields {
+            Some(fields) => Refusal::FromServer { sqlstate: fields.code, message: fields.message },
+            None => Refusal::FromServer { sqlstate: "08P01".into(), message: reason.to_owned() },
+        };
         let mut waiting: Vec<_> = pool.waiting.drain(..).collect();
         waiting.append(&mut pool.greeting);
         for client in waiting {
