@@ -2,8 +2,6 @@
 //! Each of these once went wrong; the pool of one server makes a fault a certainty.
 //! `make test` runs them over a real Postgres.
 
-use std::time::Duration;
-
 use pgfleet_harness::{
     cluster::{Cluster, Database},
     fleet::Fleet,
@@ -85,7 +83,7 @@ fn a_large_startup_packet_and_a_long_console_statement_are_read_to_their_end() {
     }
     let long = format!("show {}", "x".repeat(10_000));
     let refused = fleet.try_console(&long).expect_err("there is no such table");
-    assert!(refused.message.contains("invalid command"), "{}", refused.message);
+    assert!(refused.message.contains("use SHOW HELP"), "{}", refused.message);
 }
 
 #[test]
@@ -101,7 +99,9 @@ fn a_half_sent_statement_is_never_completed_by_the_pooler() {
         raw.send(&whole[..whole.len() - 2]).expect("it is sent");
         wait::until_true("it has a server", || fleet.console("show pools").sum("sv_active") == 1);
         drop(raw);
-        wait::until_true("its server is gone", || fleet.console("show pools").sum("sv_active") == 0);
+        wait::until_true("its server is gone", || {
+            fleet.console("show pools").sum("sv_active") == 0
+        });
     }
     assert_eq!(fleet.client().value("select 1"), "1");
     assert_eq!(direct.value("select count(*) from half"), "0");
@@ -146,8 +146,6 @@ fn a_server_that_cannot_be_reached_and_no_retry_time_do_not_stop_the_others() {
         .set("query_wait_timeout", 2)
         .database("nowhere", "host=/nonexistent port=1")
         .start();
-    let mut lost = Raw::open(&fleet.address().in_database("nowhere")).expect("it connects");
-    lost.set_patience(Duration::from_secs(10));
     let mut good = fleet.raw();
     let refused = Raw::login(&fleet.address().in_database("nowhere")).err().expect("it is refused");
     assert_eq!(refused.code, "08P01");

@@ -20,12 +20,8 @@ fn fatal(text: &str) -> Failure {
 
 /// So many clients get in, the next one is told why not, and one more gets in when one has left.
 fn exactly(count: usize, address: &Address, text: &str) {
-    let mut inside: Vec<Raw> = (0..count)
-        .map(|number| {
-            Raw::login(address)
-                .unwrap_or_else(|failure| panic!("client {number} of {count}: {failure}"))
-        })
-        .collect();
+    let mut inside: Vec<Raw> =
+        (0..count).map(|_| Raw::login(address).expect("as many get in as are allowed")).collect();
     assert_eq!(Raw::login(address).expect_err("there is no room"), fatal(text));
     inside.pop().expect("somebody is in").leave();
     inside.push(wait::until("there is room again", || Raw::login(address).ok()));

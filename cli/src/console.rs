@@ -14,6 +14,7 @@ use nix::sys::socket::{getsockopt, sockopt};
 use nix::unistd::{Pid, User, geteuid};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 use tokio_postgres::{AsyncMessage, Client, NoTls, SimpleQueryMessage};
 
@@ -51,6 +52,9 @@ pub(crate) enum Error {
     /// The console refused, for this reason.
     #[error("{0}")]
     Refused(String),
+    /// The daemon refused its configuration, for these reasons.
+    #[error("{0}")]
+    Misconfigured(String),
     /// This process cannot make what it needs to talk.
     #[error("cannot prepare the connection to the console")]
     Prepare(#[source] io::Error),
@@ -61,7 +65,7 @@ impl Error {
     pub(crate) fn is_unreachable(&self) -> bool {
         match self {
             Self::Absent { .. } | Self::Silent { .. } | Self::Lost(..) => true,
-            Self::Refused(_) | Self::Prepare(_) => false,
+            Self::Refused(_) | Self::Misconfigured(_) | Self::Prepare(_) => false,
         }
     }
 }
@@ -244,7 +248,12 @@ fn failed(path: &Path, error: tokio_postgres::Error) -> Error {
         Some(refusal) => {
             let more = [refusal.detail(), refusal.hint()];
             let lines = std::iter::once(refusal.message()).chain(more.into_iter().flatten());
-            Error::Refused(lines.collect::<Vec<_>>().join("\n"))
+            let text = lines.collect::<Vec<_>>().join("\n");
+            if *refusal.code() == SqlState::CONFIG_FILE_ERROR {
+                Error::Misconfigured(text)
+            } else {
+                Error::Refused(text)
+            }
         }
         None => Error::Lost(path.to_owned(), Box::new(error)),
     }

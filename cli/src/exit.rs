@@ -89,6 +89,7 @@ impl Failure {
             Self::Refused(_) | Self::System { .. } => FAILED,
             Self::Usage(_) => USAGE,
             Self::Console(error) if error.is_unreachable() => UNREACHABLE,
+            Self::Console(console::Error::Misconfigured(_)) => CONFIGURATION,
             Self::Console(_) => FAILED,
             Self::Configuration { .. } | Self::NoConfiguration => CONFIGURATION,
             // Whoever reads the results has had enough of them: that is no failure.

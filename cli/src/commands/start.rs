@@ -60,6 +60,7 @@ fn refuse_a_second(configuration: &Configuration) -> Result<(), Failure> {
             | Error::Silent { .. }
             | Error::Lost(..)
             | Error::Refused(_)
+            | Error::Misconfigured(_)
             | Error::Prepare(_),
         ) => Ok(()),
     }

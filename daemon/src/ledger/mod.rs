@@ -62,7 +62,8 @@ impl Ledger {
         index(worker).and_then(|index| layout.rows.get(index)).unwrap_or(&layout.spare)
     }
 
-    /// The accepting worker with the fewest clients, and how many it has; the first of equals.
+    /// The accepting worker with the fewest clients, and how many it has; the first of equals. One
+    /// that has as many as it may have is passed over.
     ///
     /// A worker whose row belongs to another generation by now is passed over.
     pub(crate) fn least_loaded(

@@ -24,6 +24,7 @@ pub(crate) struct Row {
     generation: AtomicU32,
     accepting: AtomicU32,
     clients: AtomicU32,
+    most: AtomicU32,
 }
 
 impl Row {
@@ -33,6 +34,7 @@ impl Row {
         // has already chosen the one before is off by one here, for as long as it takes to fail.
         self.accepting.store(NO, Ordering::SeqCst);
         self.clients.store(0, Ordering::SeqCst);
+        self.most.store(0, Ordering::SeqCst);
         self.generation.store(worker.generation, Ordering::SeqCst);
     }
 
@@ -57,6 +59,16 @@ impl Row {
         self.change(|clients| clients.saturating_sub(1));
     }
 
+    /// Says how many clients the worker may have.
+    pub(crate) fn set_most(&self, most: u32) {
+        self.most.store(most, Ordering::Relaxed);
+    }
+
+    /// Whether the worker has as many clients as it may have.
+    pub(crate) fn is_full(&self) -> bool {
+        self.clients() >= self.most.load(Ordering::Relaxed)
+    }
+
     /// Says whether peers may hand clients over.
     pub(crate) fn set_accepting(&self, accepting: Accepting) {
         let word = match accepting {
@@ -74,7 +86,10 @@ impl Row {
 
     /// Whether a client may be handed to this generation.
     pub(super) fn takes_clients_for(&self, generation: u32) -> bool {
-        generation != 0 && self.generation() == generation && self.accepting() == Accepting::Yes
+        generation != 0
+            && self.generation() == generation
+            && self.accepting() == Accepting::Yes
+            && !self.is_full()
     }
 
     fn change(&self, step: impl Fn(u32) -> u32) {

@@ -17,6 +17,7 @@ fn worker(slot: u16, generation: u32) -> WorkerId {
 fn serving(ledger: &Ledger, worker: WorkerId, clients: u32) {
     let row = ledger.row(worker);
     row.claim(worker);
+    row.set_most(u32::MAX);
     (0..clients).for_each(|_| row.add_client());
     row.set_accepting(Accepting::Yes);
 }
@@ -73,6 +74,7 @@ fn a_claim_starts_anew_and_outdates_the_generation_before_last() {
     ledger.row(worker(2, 6)).claim(worker(2, 6));
     assert_eq!(ledger.row(worker(2, 6)).clients(), 0);
     assert_eq!(ledger.row(worker(2, 6)).accepting(), Accepting::No);
+    ledger.row(worker(2, 6)).set_most(u32::MAX);
     ledger.row(worker(2, 6)).set_accepting(Accepting::Yes);
     assert_eq!(ledger.least_loaded([worker(2, 4)].into_iter()), None);
     let found = ledger.least_loaded([worker(2, 6)].into_iter());

@@ -97,6 +97,7 @@ impl Worker {
         self.share = prepared.share;
         self.permits.commit(Rc::clone(&self.settings), prepared.share);
         self.epoch = epoch;
+        self.say_most();
         self.told_excess = true;
         self.may_be_above = true;
         self.shrink();
@@ -114,6 +115,7 @@ impl Worker {
             return;
         }
         self.permits.grant(minus);
+        self.say_most();
         if self.drain.is_none() && self.share.is_some() && !self.listeners.is_empty() {
             // Only now can it admit those whom peers hand over.
             self.ledger.row(self.welcome.worker).set_accepting(Accepting::Yes);
@@ -122,6 +124,12 @@ impl Worker {
         self.shrink();
         self.tell_excess();
         self.feed_the_hungry();
+    }
+
+    /// Peers hand nothing to a worker that has all the clients it may have.
+    fn say_most(&self) {
+        let part = self.permits.part(&LimitKey::Clients).unwrap_or(u32::MAX);
+        self.ledger.row(self.welcome.worker).set_most(part);
     }
 
     /// Says again what is held above the part, while that has been said before.
@@ -146,12 +154,25 @@ impl Worker {
         let old = std::mem::replace(&mut self.settings, settings);
         if is_first {
             self.tracked = Rc::new(Tracked::new(&self.settings.global.track_extra_parameters));
-            return;
+            return self.make_standing_pools();
         }
         let userlist = &self.settings.userlist;
         self.verifiers.retain(|user, (password, _)| userlist.get(user) == Some(password));
         for index in 0..self.pools.len() {
             self.apply_to_pool(index, &old);
+        }
+        self.make_standing_pools();
+    }
+
+    /// `min_pool_size` of a database with a forced user needs no client.
+    fn make_standing_pools(&mut self) {
+        let settings = Rc::clone(&self.settings);
+        for (name, database) in &settings.databases {
+            if let Some(user) = &database.user
+                && settings.min_pool_size(database) > 0
+            {
+                self.find_pool(name, database.clone(), user);
+            }
         }
     }
 

@@ -86,6 +86,8 @@ pub(crate) struct Event {
     pub(crate) token: Token,
     pub(crate) readable: bool,
     pub(crate) writable: bool,
+    /// The peer sends no more: behind what can be read is the end of file.
+    pub(crate) ended: bool,
     /// The peer is gone for both directions, or the socket is in error.
     pub(crate) broken: bool,
 }
@@ -170,6 +172,9 @@ impl Io {
                         | EpollFlags::EPOLLERR,
                 ),
                 writable: flags.intersects(EpollFlags::EPOLLOUT),
+                ended: flags.intersects(
+                    EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR,
+                ),
                 broken: flags.intersects(EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR),
             }
         }));

@@ -63,10 +63,11 @@ impl Worker {
 
     /// Serves an accepted socket here, or hands it to the peer with the fewest clients.
     pub(crate) fn deal(&mut self, fd: OwnedFd, kind: ListenerKind) {
-        let mine = self.ledger.row(self.welcome.worker).clients();
-        if mine > 0
+        let row = self.ledger.row(self.welcome.worker);
+        let (mine, full) = (row.clients(), row.is_full());
+        if (mine > 0 || full)
             && let Some((peer, load)) = self.ledger.least_loaded(self.peers.keys().copied())
-            && load < mine
+            && (load < mine || full)
             && self.hand(peer, &fd, kind)
         {
             let id = self.next_number;

@@ -12,7 +12,7 @@ use super::client::refusal::Refusal;
 use super::client::{Client, Stage};
 use super::ids::{ClientId, ServerId};
 use super::server::Phase;
-use super::server::retire::Lost;
+use super::server::retire::{CONNECT_TIMEOUT, Lost};
 use super::state::Worker;
 
 /// How often servers and those who wait are looked at.
@@ -62,7 +62,7 @@ impl Worker {
         if let Some(server) = self.server(id)
             && is_over(server.opened.elapsed(), timeout)
         {
-            self.server_lost(id, Lost::OutOfStep, "connect timeout");
+            self.server_lost(id, Lost::OutOfStep, CONNECT_TIMEOUT);
         }
     }
 

@@ -53,6 +53,8 @@ impl Worker {
 
     fn on_event(&mut self, event: Event) {
         let Token { kind, index, .. } = event.token;
+        // A short read does not take the end of file, of which the kernel tells only once.
+        self.leftover |= event.ended;
         match kind {
             Kind::Listener => self.accept(index),
             Kind::Bus => self.on_bus(index),

@@ -215,18 +215,23 @@ impl Worker {
                         "user \"{user}\" has an md5 secret, which scram-sha-256 cannot use; put a SCRAM secret or the password into auth_file"
                     );
                 }
-                let verifier = Verifier::mock(&user, &self.welcome.fleet_secret);
+                let verifier = self.strange(&user);
                 self.on_verifier(id, &first, verifier);
             }
         }
     }
 
+    /// A verifier that nothing matches, with the salt and iterations that the user would have.
+    fn strange(&self, user: &str) -> Verifier {
+        Verifier {
+            iterations: self.settings.global.scram_iterations,
+            ..Verifier::mock(user, &self.welcome.fleet_secret)
+        }
+    }
+
     fn derive(&mut self, id: ClientId, user: String, password: String, first: Vec<u8>) {
-        let salt = match random::<16>() {
-            Ok(salt) => salt,
-            Err(refusal) => return self.refuse(id, &refusal),
-        };
-        let iterations = self.settings.global.scram_iterations;
+        // The salt that a stranger of this name would see: the same on every worker.
+        let Verifier { salt, iterations, .. } = self.strange(&user);
         let completions = self.completions.clone();
         if let Some(client) = self.client(id)
             && let Stage::Login(login) = &mut client.stage

@@ -147,7 +147,7 @@ impl Worker {
             return self.greet(id, &welcome);
         }
         if let Some(refusal) = fast_failure(pool) {
-            self.launch(pool_id);
+            self.probe(pool_id);
             return self.refuse(id, &refusal);
         }
         pool.greeting.push(id);

@@ -36,6 +36,16 @@ impl Worker {
         }
     }
 
+    /// Tries one connect for a pool whose clients are refused since the last one failed: whoever comes
+    /// next may be served.
+    pub(crate) fn probe(&mut self, id: PoolId) {
+        let now = self.now;
+        let Some(pool) = self.pool(id) else { return };
+        if pool.opening == 0 && pool.backoff.may_try(now) {
+            self.launch_one(id);
+        }
+    }
+
     /// Opens one server, if a permit can be had for it.
     pub(crate) fn launch_one(&mut self, id: PoolId) -> bool {
         let Some(pool) = self.pools.get(id.0) else { return false };

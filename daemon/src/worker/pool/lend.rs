@@ -4,6 +4,7 @@
 //! server goes back only if the tracker says that it is clean; everything else ends its backend.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use crate::worker::client::welcome::fast_failure;
 use crate::worker::ids::PoolId;
@@ -41,7 +42,7 @@ impl Worker {
         }
         let Some(pool) = self.pool(pool_id) else { return Lent::Gone };
         if let Some(refusal) = fast_failure(pool) {
-            self.launch(pool_id);
+            self.probe(pool_id);
             self.refuse(id, &refusal);
             return Lent::Gone;
         }
@@ -81,10 +82,16 @@ impl Worker {
         let Some(server) = self.server(server_id) else { return Lent::Later };
         server.client = Some(client_id);
         server.refused = false;
+        server.check_failed = false;
         server.explained = false;
         server.unnamed_in_batch = false;
         server.mid_message = false;
         server.next_round();
+        let idle = if server.is_idle() {
+            now.saturating_duration_since(server.since)
+        } else {
+            Duration::ZERO
+        };
         server.enter(Phase::Leased, now);
         let Some(client) = self.client(client_id) else { return Lent::Gone };
         client.lease = Some(server_id);
@@ -98,7 +105,7 @@ impl Worker {
             totals.wait_time +=
                 waited.map_or(0, |since| micros(now.saturating_duration_since(since)));
         }
-        let prepared = self.prepare(client_id, server_id);
+        let prepared = self.prepare(client_id, server_id, idle);
         if self.client(client_id).is_none_or(|client| client.lease != Some(server_id)) {
             return Lent::Gone;
         }
@@ -238,6 +245,27 @@ impl Worker {
         if let Some(pool) = self.pool(pool_id) {
             pool.idle.push_back(id);
             pool.used = now;
+        }
+    }
+
+    /// A client whose server was lost before anything was asked of it stands first in line again.
+    pub(crate) fn wait_again(&mut self, id: ClientId, pool_id: PoolId) {
+        let now = self.now;
+        if let Some(client) = self.client(id) {
+            client.lease = None;
+            client.waiting_since = Some(now);
+        }
+        if let Some(pool) = self.pool(pool_id) {
+            pool.waiting.push_front(id);
+        }
+        self.hungry.insert(pool_id);
+    }
+
+    /// Lends idle servers to those in line.
+    pub(crate) fn serve_line(&mut self, pool_id: PoolId) {
+        while self.pool(pool_id).is_some_and(|pool| !pool.waiting.is_empty()) {
+            let Some(server) = self.take_idle(pool_id) else { break };
+            self.offer(server, pool_id);
         }
     }
 

@@ -39,6 +39,8 @@ pub(crate) enum Permit {
 #[derive(Default)]
 pub(crate) struct Permits {
     held: HashMap<LimitKey, u32>,
+    /// Of those, what is on its way out already.
+    leaving: HashMap<LimitKey, u32>,
     /// What was in force before the last commit; `None` at the start: nothing was.
     before: Option<Ground>,
     now: Option<Ground>,
@@ -104,16 +106,22 @@ impl Permits {
         Permit::Granted
     }
 
+    /// One under all of `keys` is to be given back, and still counts.
+    pub(crate) fn start_leaving(&mut self, keys: &[LimitKey]) {
+        for key in keys {
+            *self.leaving.entry(key.clone()).or_default() += 1;
+        }
+    }
+
+    /// Gives one back that was leaving.
+    pub(crate) fn leave(&mut self, keys: &[LimitKey]) {
+        lower(&mut self.leaving, keys);
+        self.give_back(keys);
+    }
+
     /// Gives one back under all of `keys`.
     pub(crate) fn give_back(&mut self, keys: &[LimitKey]) {
-        for key in keys {
-            if let Some(held) = self.held.get_mut(key) {
-                *held -= 1;
-                if *held == 0 {
-                    self.held.remove(key);
-                }
-            }
-        }
+        lower(&mut self.held, keys);
     }
 
     /// What is held above the part, by key.
@@ -130,9 +138,10 @@ impl Permits {
         excess
     }
 
-    /// Whether one limit is exceeded.
+    /// Whether one limit is exceeded, also when all that is leaving will have left.
     pub(crate) fn is_over(&self, key: &LimitKey) -> bool {
-        self.part(key).is_some_and(|part| self.held(key) > part)
+        let leaving = self.leaving.get(key).copied().unwrap_or(0);
+        self.part(key).is_some_and(|part| self.held(key).saturating_sub(leaving) > part)
     }
 
     /// The part of `pool_size` alone, without the reserve.
@@ -142,6 +151,17 @@ impl Permits {
         let size = now.settings.pool_size(&entry, user);
         let share = now.share?;
         (size > 0).then(|| share.part(size))
+    }
+}
+
+fn lower(counts: &mut HashMap<LimitKey, u32>, keys: &[LimitKey]) {
+    for key in keys {
+        if let Some(count) = counts.get_mut(key) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(key);
+            }
+        }
     }
 }
 

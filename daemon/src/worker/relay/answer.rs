@@ -145,10 +145,11 @@ impl Worker {
                     server.unnamed_of = None;
                 }
             }
-            Done::OwnFailed(_) => {
+            Done::OwnFailed(tag) => {
                 if let Some(server) = self.server(id) {
                     server.unnamed_of = None;
-                    server.refused = true;
+                    server.refused |= tag != b'Q';
+                    server.check_failed |= tag == b'Q';
                 }
             }
             Done::Query(_) | Done::Failed(b'Q', _) => client.statements.query_ran(),

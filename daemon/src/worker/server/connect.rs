@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::rc::Rc;
 
-use log::debug;
+use log::{debug, warn};
 use nix::errno::Errno;
 use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrLike, connect, getsockopt, socket,
@@ -71,7 +71,8 @@ impl Worker {
             let keys = pool.limit_keys();
             self.permits.give_back(&keys);
         }
-        self.login_failed(id, Failed::Connect, reason, None);
+        warn!("{reason}");
+        self.login_failed(id, Failed::Connect, "connect failed", None);
     }
 
     fn opened_server(&mut self, pool: PoolId, address: Rc<Address>, fd: OwnedFd, state: &Connect) {
@@ -109,6 +110,7 @@ impl Worker {
             round: Rc::new(Cell::new(0)),
             close_needed: false,
             refused: false,
+            check_failed: false,
             explained: false,
             unsettled: false,
             unwatched: false,

@@ -88,6 +88,8 @@ pub(crate) struct Server {
     pub(crate) close_needed: bool,
     /// Something that the pooler sent to prepare it was refused.
     pub(crate) refused: bool,
+    /// `server_check_query` was refused.
+    pub(crate) check_failed: bool,
     /// More has been read from it than was looked at: nobody gets it before that has been.
     pub(crate) unsettled: bool,
     /// Taken out of the epoll set, because its end cannot be masked there.

@@ -5,6 +5,7 @@
 //! there; a value that Postgres refuses ends that client and nobody else.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use pgfleet_wire::{back, front};
 
@@ -23,12 +24,16 @@ pub(crate) enum Prepared {
 
 impl Worker {
     /// Makes a server fit the client that it was just lent to.
-    pub(crate) fn prepare(&mut self, client_id: ClientId, id: ServerId) -> Prepared {
-        let (now, delay) = (self.now, self.settings.global.server_check_delay);
+    pub(crate) fn prepare(
+        &mut self,
+        client_id: ClientId,
+        id: ServerId,
+        idle: Duration,
+    ) -> Prepared {
+        let delay = self.settings.global.server_check_delay;
         let Some(client) = self.client(client_id) else { return Prepared::Already };
         let (own, wanted) = (client.own, client.vars.clone());
         let Some(server) = self.server(id) else { return Prepared::Already };
-        let idle = now.saturating_duration_since(server.since);
         let same = wanted.as_ref().is_some_and(|wanted| Rc::ptr_eq(wanted, &server.vars));
         let check = idle > delay && !self.settings.global.server_check_query.is_empty();
         if same && !check {
@@ -100,6 +105,7 @@ impl Worker {
         let Some(server) = self.server(id) else { return };
         server.enter(phase, now);
         server.refused = false;
+        server.check_failed = false;
         server.unnamed_of = None;
         server.unnamed_in_batch = false;
         for &tag in tags {
@@ -124,9 +130,10 @@ impl Worker {
     /// The server has answered the pooler's own request.
     pub(crate) fn own_done(&mut self, id: ServerId) {
         let Some(server) = self.server(id) else { return };
-        let (refused, clean) = (server.refused, server.tracker.may_release());
+        let refused = server.refused || server.check_failed;
+        let clean = server.tracker.may_release();
         match server.phase {
-            Phase::Preparing => self.prepared(id, refused),
+            Phase::Preparing => self.prepared(id),
             // Errors of connect_query are only logged, as in PgBouncer.
             Phase::Setup if clean => self.give_back(id),
             Phase::Resetting if clean && !refused => self.give_back(id),
@@ -140,7 +147,7 @@ impl Worker {
         }
     }
 
-    fn prepared(&mut self, id: ServerId, refused: bool) {
+    fn prepared(&mut self, id: ServerId) {
         let now = self.now;
         let Some(server) = self.server(id) else { return };
         let Some(client_id) = server.client else { return self.give_back(id) };
@@ -148,8 +155,14 @@ impl Worker {
             self.refuse(client_id, &Refusal::ServerCrashed);
             return self.retire(id, "check query left a transaction open");
         }
+        if server.check_failed {
+            let pool = server.pool;
+            self.wait_again(client_id, pool);
+            self.retire(id, "server_check_query failed");
+            return self.serve_line(pool);
+        }
         server.enter(Phase::Leased, now);
-        if refused {
+        if server.refused {
             // The client leaves, and its server goes back clean: nothing was set.
             return self.refuse(client_id, &Refusal::BadParameter);
         }

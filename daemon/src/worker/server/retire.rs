@@ -20,6 +20,9 @@ use crate::worker::io::{self, Moved};
 use crate::worker::pool::backoff::Failed;
 use crate::worker::state::Worker;
 
+/// The reason that PgBouncer gives for it.
+pub(crate) const CONNECT_TIMEOUT: &str = "connect timeout";
+
 /// How a server was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lost {
@@ -65,6 +68,11 @@ impl Worker {
         server.next_round();
         server.client = None;
         server.input = Vec::new();
+        let pool = server.pool;
+        if let Some(pool) = self.pools.get(pool.0) {
+            let keys = pool.limit_keys();
+            self.permits.start_leaving(&keys);
+        }
         if connecting {
             return self.server_gone(id);
         }
@@ -118,7 +126,11 @@ impl Worker {
         if let Some(pool) = self.pools.get_mut(server.pool.0) {
             pool.servers = pool.servers.saturating_sub(1);
             let keys = pool.limit_keys();
-            self.permits.give_back(&keys);
+            if server.is_retiring() {
+                self.permits.leave(&keys);
+            } else {
+                self.permits.give_back(&keys);
+            }
         }
         self.tell_excess();
         self.feed_the_hungry();
@@ -131,18 +143,19 @@ impl Worker {
         match server.phase {
             Phase::Retiring => return self.server_gone(id),
             Phase::Connecting | Phase::Login(_) => {
-                let what = if matches!(server.phase, Phase::Connecting) {
+                let text = if reason == CONNECT_TIMEOUT {
+                    reason
+                } else if matches!(server.phase, Phase::Connecting) {
                     "connect failed"
                 } else {
-                    "login failed"
+                    "server conn crashed?"
                 };
-                let text = format!("{what}: {reason}");
-                warn!("{server} {text}");
+                warn!("{server} {text}: {reason}");
                 if let Some(pool) = self.pool(pool) {
                     pool.opening = pool.opening.saturating_sub(1);
                 }
                 self.retire_quietly(id);
-                return self.login_failed(pool, Failed::Connect, &text, None);
+                return self.login_failed(pool, Failed::Connect, text, None);
             }
             Phase::Setup
             | Phase::Idle
@@ -151,7 +164,12 @@ impl Worker {
             | Phase::Resetting
             | Phase::Held => {}
         }
-        if let Some(client_id) = client {
+        let unused = matches!(server.phase, Phase::Preparing) && lost == Lost::Ended;
+        if let Some(client_id) = client
+            && unused
+        {
+            self.wait_again(client_id, pool);
+        } else if let Some(client_id) = client {
             let half_sent = self
                 .client(client_id)
                 .is_some_and(|client| client.lease.take().is_some() && client.body_left > 0);
@@ -168,6 +186,7 @@ impl Worker {
             Lost::OutOfStep => self.retire(id, reason),
             Lost::Ended => self.end_without_farewell(id, reason),
         }
+        self.serve_line(pool);
     }
 
     fn end_without_farewell(&mut self, id: ServerId, reason: &str) {
