@@ -2,6 +2,8 @@
 //! These tests never parse a table by position: tools read columns by name.
 //! `make test` runs them over a real Postgres.
 
+use std::time::Duration;
+
 use pgfleet_harness::{
     client::Client,
     cluster::Cluster,
@@ -222,6 +224,18 @@ fn an_unknown_command_is_an_error_and_no_end() {
 }
 
 #[test]
+fn statements_in_a_row_are_all_answered() {
+    let database = Cluster::shared().database();
+    let fleet = Fleet::of(&database).workers(1).start();
+    let mut stats = Raw::login(&admin(&fleet).as_user("stats", "st4ts")).expect("stats gets in");
+    stats.set_patience(Duration::from_secs(5));
+    for number in 0..600 {
+        let answer = stats.query("scale 3");
+        assert_eq!(answer.map(|answer| answer.code()), Ok("08P01".to_owned()), "{number}");
+    }
+}
+
+#[test]
 fn garbage_on_the_console_socket_harms_nobody() {
     let database = Cluster::shared().database();
     let fleet = Fleet::of(&database).start();
@@ -256,7 +270,7 @@ fn a_reload_changes_all_workers_or_none() {
     let failure = fleet.try_console("reload").expect_err("it is refused");
     assert!(failure.message.contains("no_such_key"), "{failure}");
     assert_eq!(size(&fleet), "12", "nothing of a bad file is taken");
-    assert_eq!(fleet.command(&["reload"]).status, Some(1));
+    assert_eq!(fleet.command(&["reload"]).status, Some(78));
     fleet.rewrite(|setup| setup.unset("no_such_key"));
     fleet.reload();
     assert_eq!(size(&fleet), "15");

@@ -118,11 +118,14 @@ async fn serve(
     let mut ticks = interval(sweep::EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut round = 0;
+    // The sockets are to be looked at again, whatever the kernel tells.
+    let mut again = false;
     while !worker.quit {
-        // All four are cancel-safe: readiness, records and completions stay where they are until
+        // All five are cancel-safe: readiness, records and completions stay where they are until
         // they are taken, and a tick that is not taken comes again.
         tokio::select! {
-            sockets = ready.readable() => match sockets {
+            () = tokio::task::yield_now(), if again => worker.leftover |= !worker.turn(),
+            sockets = ready.readable(), if !again => match sockets {
                 Ok(mut sockets) => {
                     if worker.turn() {
                         sockets.clear_ready();
@@ -138,6 +141,7 @@ async fn serve(
             }
         }
         worker.go_on();
+        again = worker.leftover;
     }
 }
 

@@ -102,7 +102,8 @@ pub(crate) struct Worker {
     pub(crate) events: Vec<Event>,
     /// Buffers that were given back, for clients that have to wait.
     pub(crate) spares: Vec<Vec<u8>>,
-    /// Some socket may have more to read than was read.
+    /// Some socket may have more to read than was read, or has become of interest again: the kernel
+    /// does not tell of it once more while it stands in its list from the last look.
     pub(crate) leftover: bool,
 }
 
@@ -219,6 +220,7 @@ impl Worker {
         if wanted != client.interest {
             client.interest = wanted;
             self.io.change(std::os::fd::AsFd::as_fd(&client.fd), client.token(), wanted);
+            self.leftover = true;
         }
     }
 
@@ -245,6 +247,7 @@ impl Worker {
         } else if wanted != server.interest {
             server.interest = wanted;
             self.io.change(std::os::fd::AsFd::as_fd(&server.fd), server.token(), wanted);
+            self.leftover = true;
         }
     }
 

@@ -11,7 +11,7 @@ use log::error;
 use super::client::refusal::Refusal;
 use super::completion::Completion;
 use super::ids::{ClientId, ServerId};
-use super::io::{self, BATCH, Event, Kind, Moved, Token};
+use super::io::{self, Event, Kind, Moved, Token};
 use super::outbox::Sent;
 use super::relay::PIPELINE;
 use super::relay::answer::Answered;
@@ -44,7 +44,7 @@ impl Worker {
             }
             self.events = events;
             self.go_on();
-            if count == 0 || (count < BATCH && !self.leftover && count < 2) {
+            if count < 2 && !self.leftover {
                 return true;
             }
         }

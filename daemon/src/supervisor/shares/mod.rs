@@ -282,9 +282,8 @@ impl Shares {
                 steps.push(Step::Commit { worker: *worker, epoch: flow.epoch });
             }
         }
-        if let Some(settings) = flow.reload.take() {
-            self.settings = Rc::clone(&settings);
-            steps.push(Step::Reloaded(Ok(settings)));
+        if let Some(settings) = &flow.reload {
+            self.settings = Rc::clone(settings);
         }
     }
 
@@ -307,6 +306,9 @@ impl Shares {
     /// All members of the flow hold to the smaller of their parts: what is free can be granted.
     fn grant(&mut self, steps: &mut Vec<Step>) {
         let Some(flow) = self.flow.take() else { return };
+        if let Some(settings) = flow.reload {
+            steps.push(Step::Reloaded(Ok(settings)));
+        }
         let minus = self.shortfall();
         for worker in flow.members {
             let Some(member) = self.members.get_mut(&worker) else { continue };
