@@ -147,7 +147,7 @@ fn a_server_that_cannot_be_reached_and_no_retry_time_do_not_stop_the_others() {
         .database("nowhere", "host=/nonexistent port=1")
         .start();
     let mut good = fleet.raw();
-    let refused = Raw::login(&fleet.address().in_database("nowhere")).err().expect("it is refused");
+    let refused = Raw::login(&fleet.address().in_database("nowhere")).expect_err("it is refused");
     assert_eq!(refused.code, "08P01");
     assert_eq!(good.query("select 1").expect("it is served").values(), ["1"]);
 }

@@ -1,15 +1,15 @@
-//! Limits are the fleet's: exact at the client, and never exceeded in Postgres.
-//! These tests never trust a count that is polled: Postgres itself has the same limit and would log every excess.
+//! The limits of a fleet of one or two workers: exact counts, PgBouncer's texts, and what a reload does to them.
+//! These tests never kill or scale anything under load; `budget` does.
 //! `make test` runs them over a real Postgres.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pgfleet_harness::{
+    address::Address,
     client::Client,
-    cluster::Cluster,
-    crowd::Crowd,
+    cluster::{Cluster, Database},
     failure::Failure,
-    fleet::Fleet,
+    fleet::{Fleet, setup},
     raw::{Raw, message},
     wait,
 };
@@ -18,216 +18,249 @@ fn fatal(text: &str) -> Failure {
     Failure::new("FATAL", "08P01", text)
 }
 
-#[test]
-fn max_client_conn_is_exact_over_the_fleet() {
-    let database = Cluster::shared().database();
-    let fleet = Fleet::of(&database).workers(3).set("max_client_conn", 10).start();
-    let clients: Vec<Raw> = (0..10).map(|_| fleet.raw()).collect();
-    for _ in 0..5 {
-        let failure = Raw::login(&fleet.address()).expect_err("the eleventh is refused");
-        assert_eq!(failure, fatal("no more connections allowed (max_client_conn)"));
+/// So many clients get in, the next one is told why not, and one more gets in when one has left.
+fn exactly(count: usize, address: &Address, text: &str) {
+    let mut inside: Vec<Raw> =
+        (0..count).map(|_| Raw::login(address).expect("as many get in as are allowed")).collect();
+    assert_eq!(Raw::login(address).expect_err("there is no room"), fatal(text));
+    inside.pop().expect("somebody is in").leave();
+    inside.push(wait::until("there is room again", || Raw::login(address).ok()));
+    for raw in &mut inside {
+        assert_eq!(raw.query("select 1").expect("those inside are served").values(), ["1"]);
     }
-    let admin = Raw::login(&fleet.address().in_database("pgbouncer").as_user("admin", "adm1n"));
-    assert!(admin.is_ok(), "the console is open all the same");
-    drop(clients);
-    wait::until_true("the places are free again", || Raw::login(&fleet.address()).is_ok());
+}
+
+/// A client in a transaction.
+fn holder(address: &Address) -> Raw {
+    let mut raw = Raw::login(address).expect("there is room");
+    raw.query("begin").expect("there is a server");
+    raw
 }
 
 #[test]
-fn client_limits_of_database_and_user_have_pgbouncers_texts() {
+fn max_client_conn_is_kept_and_named() {
     let database = Cluster::shared().database();
-    let fleet = Fleet::of(&database).workers(2).set("max_db_client_connections", 4).start();
-    let _clients: Vec<Raw> = (0..4).map(|_| fleet.raw()).collect();
-    let failure = Raw::login(&fleet.address()).expect_err("the fifth is refused");
-    assert_eq!(failure, fatal("client connections exceeded (max_db_client_connections)"));
-
-    let fleet =
-        Fleet::of(&database).workers(2).user("app", "max_user_client_connections=4").start();
-    let _clients: Vec<Raw> = (0..4).map(|_| fleet.raw()).collect();
-    let failure = Raw::login(&fleet.address()).expect_err("the fifth is refused");
-    assert_eq!(failure, fatal("client connections exceeded (max_user_client_connections)"));
-    assert!(Raw::login(&fleet.address().as_user("raw", "")).is_ok(), "another user gets in");
+    let fleet = Fleet::of(&database).set("max_client_conn", 5).start();
+    exactly(5, &fleet.address(), "no more connections allowed (max_client_conn)");
+    assert!(fleet.try_console("show version").is_ok(), "the console is exempt");
 }
 
 #[test]
-fn seven_workers_never_exceed_a_budget_of_a_hundred() {
-    let cluster = Cluster::start_new();
-    let database = cluster.database();
-    database.limit(100);
-    cluster.limit_role("app", 100);
-    let setup = Fleet::of(&database)
-        .workers(7)
-        .set("max_db_connections", 100)
-        .set("default_pool_size", 100);
-    let fleet = setup.set("server_idle_timeout", 1).set("query_wait_timeout", 60).start();
-    let address = fleet.address();
-    let crowd = Crowd::start(140, move |_, running| {
-        let mut errors = Vec::new();
-        while running.goes_on() {
-            let Ok(client) = Client::connect(&address).map_err(|failure| errors.push(failure))
-            else {
-                continue;
-            };
-            for _ in 0..20 {
-                if let Err(failure) = client.rows("select pg_sleep(0.02)") {
-                    errors.push(failure);
-                    break;
-                }
-            }
-        }
-        errors
-    });
-    for (slot, scale) in [(1, 7), (3, 3), (2, 9), (7, 7), (4, 7), (5, 5), (2, 7)] {
-        fleet.kill_worker(slot);
-        wait::let_pass(Duration::from_millis(700));
-        fleet.scale(scale);
-        wait::let_pass(Duration::from_millis(700));
-    }
-    let errors = crowd.stop().concat();
-    assert_eq!(cluster.logged("53300"), Vec::<String>::new(), "Postgres had to refuse");
-    let odd: Vec<_> = errors
-        .iter()
-        .filter(|failure| !failure.is_silent() && failure.severity != "FATAL")
-        .collect();
-    assert!(odd.is_empty(), "{odd:?}");
-}
-
-#[test]
-fn the_whole_budget_can_be_used() {
-    let cluster = Cluster::start_new();
-    let database = cluster.database();
-    database.limit(21);
+fn max_db_client_connections_is_kept_and_named() {
+    let database = Cluster::shared().database();
+    let entry = setup::entry(database.cluster(), database.name());
     let fleet = Fleet::of(&database)
-        .workers(3)
-        .set("max_db_connections", 21)
-        .set("default_pool_size", 21)
+        .set("max_db_client_connections", 4)
+        .database("other", &entry)
+        .database("wide", &format!("{entry} max_db_client_connections=8"))
         .start();
-    let clients: Vec<Raw> = (0..21).map(|_| fleet.raw()).collect();
-    let mut clients: Vec<Raw> = clients
-        .into_iter()
-        .map(|mut raw| {
-            raw.query("begin").expect("there is a server for it");
-            raw
-        })
-        .collect();
-    assert_eq!(fleet.console("show pools").sum("sv_active"), 21);
-    let mut late = fleet.raw();
-    late.send(&message::query("select 1")).expect("the fleet reads");
-    wait::until_true("the next one waits", || fleet.console("show pools").sum("cl_waiting") == 1);
-    for raw in &mut clients {
-        raw.query("commit").expect("commit runs");
-    }
-    assert_eq!(late.until(b'Z').expect("it is served").values(), ["1"]);
-    assert_eq!(cluster.logged("53300"), Vec::<String>::new());
+    let text = "client connections exceeded (max_db_client_connections)";
+    exactly(4, &fleet.address(), text);
+    let _held: Vec<Raw> = (0..2).map(|_| fleet.raw()).collect();
+    exactly(4, &fleet.address().in_database("other"), text);
+    exactly(8, &fleet.address().in_database("wide"), text);
 }
 
 #[test]
-fn a_killed_worker_frees_its_part_only_when_its_backends_are_gone() {
-    let cluster = Cluster::start_new();
-    let database = cluster.database();
-    database.limit(4);
-    cluster.limit_role("app", 4);
+fn max_user_client_connections_is_kept_and_named() {
+    let database = Cluster::shared().database();
     let fleet = Fleet::of(&database)
-        .workers(2)
-        .set("max_db_connections", 4)
-        .set("default_pool_size", 4)
+        .set("max_user_client_connections", 4)
+        .user("raw", "max_user_client_connections=2")
         .start();
-    let mut clients: Vec<Raw> = (0..4).map(|_| fleet.raw()).collect();
-    for raw in &mut clients {
-        // Postgres does not notice that its client is gone while it sleeps.
-        raw.send(&message::query("select pg_sleep(60)")).expect("the fleet reads");
-    }
-    wait::until_true("all four servers are busy", || {
-        fleet.console("show pools").sum("sv_active") == 4
-    });
-    let killed = fleet.kill_worker(1);
-    fleet.wait_for_successor(killed);
-    let fresh: Vec<_> = (0..4).map(|_| fleet.client()).collect();
-    wait::until_true("a server is there for new clients", || {
-        fresh.iter().any(|client| client.rows("select 1").is_ok())
-    });
-    assert_eq!(cluster.logged("53300"), Vec::<String>::new());
+    let text = "client connections exceeded (max_user_client_connections)";
+    exactly(4, &fleet.address(), text);
+    exactly(2, &fleet.address().as_user("raw", ""), text);
 }
 
 #[test]
-fn clients_wait_in_line() {
+fn auto_has_no_more_workers_than_the_smallest_limit() {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let database = Cluster::shared().database();
-    let fleet = Fleet::of(&database).workers(1).set("default_pool_size", 1).start();
-    let mut holder = fleet.raw();
-    holder.query("create sequence line; begin").expect("it runs");
-    let mut line: Vec<Raw> = Vec::new();
-    for number in 1..=12 {
-        let mut raw = fleet.raw();
-        raw.send(&message::query("select nextval('line')")).expect("the fleet reads");
-        line.push(raw);
-        wait::until_true("it waits", || fleet.console("show pools").sum("cl_waiting") == number);
+    let fleet = Fleet::of(&database).set("workers", "auto").set("default_pool_size", 1).start();
+    assert_eq!(fleet.serving().len(), 1);
+    assert_eq!(fleet.client().value("select 1"), "1");
+    if cores > 1 {
+        let line = format!(
+            "workers: 1 instead of {cores}, since default_pool_size = 1 is divided over them; raise it for more workers"
+        );
+        assert_eq!(fleet.log().matches(&line).count(), 1, "{}", fleet.log());
     }
-    holder.query("commit").expect("commit runs");
-    let served: Vec<String> = line
-        .iter_mut()
-        .map(|raw| raw.until(b'Z').expect("it is served").values().concat())
-        .collect();
-    assert_eq!(served, (1..=12).map(|number| number.to_string()).collect::<Vec<_>>());
 }
 
 #[test]
-fn a_waiting_client_that_leaves_does_not_hold_up_the_line() {
+fn a_limit_below_an_explicit_number_of_workers_is_refused_with_the_ways_out() {
     let database = Cluster::shared().database();
-    let fleet = Fleet::of(&database).workers(1).set("default_pool_size", 1).start();
-    let mut holder = fleet.raw();
-    holder.query("begin").expect("begin runs");
-    let (mut impatient, mut patient) = (fleet.raw(), fleet.raw());
-    impatient.send(&message::query("create table never (a int)")).expect("the fleet reads");
-    patient.send(&message::query("select 1")).expect("the fleet reads");
-    wait::until_true("both wait", || fleet.console("show pools").sum("cl_waiting") == 2);
-    drop(impatient);
-    wait::until_true("one is gone", || fleet.console("show pools").sum("cl_waiting") == 1);
-    holder.query("commit").expect("commit runs");
-    assert_eq!(patient.until(b'Z').expect("it is served").values(), ["1"]);
-    assert_eq!(fleet.client().value("select to_regclass('never') is null"), "t");
+    let printed = Fleet::of(&database).workers(7).set("max_db_connections", 5).refused();
+    assert_eq!(printed.status, Some(78), "{printed:?}");
+    for part in [
+        "max_db_connections",
+        "5 cannot be divided over 7 workers, each needs at least 1",
+        "raise it to 7 or more, use at most 5 workers, or set it to 0 for no limit",
+    ] {
+        assert!(printed.err.contains(part), "{part} is not in {}", printed.err);
+    }
 }
 
 #[test]
-fn a_pool_size_of_zero_is_no_limit() {
+fn scale_and_reload_that_would_break_a_limit_change_nothing() {
     let database = Cluster::shared().database();
-    let fleet = Fleet::of(&database).workers(2).set("default_pool_size", 0).start();
-    let mut clients: Vec<Raw> = (0..30).map(|_| fleet.raw()).collect();
-    for raw in &mut clients {
-        raw.query("begin").expect("there is a server for it");
-    }
-    assert_eq!(fleet.console("show pools").sum("sv_active"), 30);
-}
-
-#[test]
-fn a_limit_below_the_number_of_workers_is_refused_with_the_ways_out() {
-    let database = Cluster::shared().database();
-    let printed = Fleet::of(&database).workers(4).set("max_client_conn", 3).refused();
-    assert_eq!(printed.status, Some(78));
-    for word in ["max_client_conn", "workers", "3", "4"] {
-        assert!(printed.err.contains(word), "{word} is missing: {}", printed.err);
-    }
-    let fleet = Fleet::of(&database).workers(2).set("default_pool_size", 3).start();
+    let mut fleet = Fleet::of(&database).set("default_pool_size", 3).start();
     let printed = fleet.command(&["scale", "4"]);
-    assert_eq!(printed.status, Some(1), "{printed:?}");
-    assert!(printed.err.contains("default_pool_size"), "{}", printed.err);
-    fleet.wait_for_workers(2);
+    assert_ne!(printed.status, Some(0));
+    assert!(printed.err.contains("3 cannot be divided over 4 workers"), "{printed:?}");
+    fleet.rewrite(|setup| setup.set("default_pool_size", 1).set("query_timeout", 77));
+    let printed = fleet.command(&["reload"]);
+    assert_eq!(printed.status, Some(78), "{printed:?}");
+    assert!(printed.err.contains("1 cannot be divided over 2 workers"), "{printed:?}");
+    let config = fleet.console("show config");
+    let value = |key: &str| config.find("key", key).expect("it is shown").text("value").to_owned();
+    assert_eq!((value("default_pool_size").as_str(), value("query_timeout").as_str()), ("3", "0"));
+    assert_eq!(fleet.serving().len(), 2);
+}
+
+/// Clients that each want a server for as long as they are there.
+fn busy(fleet: &Fleet, count: usize) -> Vec<Raw> {
+    let mut clients: Vec<Raw> = (0..count).map(|_| fleet.raw()).collect();
+    for raw in &mut clients {
+        raw.send(&message::query("select pg_sleep(600)")).expect("the fleet reads");
+    }
+    clients
 }
 
 #[test]
-fn min_pool_size_keeps_servers_open() {
+fn a_reload_that_raises_a_limit_serves_those_who_wait() {
+    let database = Cluster::shared().database();
+    let mut fleet = Fleet::of(&database).set("default_pool_size", 2).start();
+    let clients = busy(&fleet, 8);
+    wait::until_true("two are served", || database.backends() == 2);
+    fleet.rewrite(|setup| setup.set("default_pool_size", 6));
+    database.limit(6);
+    fleet.reload();
+    wait::until_true("six are served", || database.backends() == 6);
+    wait::holds_for(Duration::from_secs(1), "not one more is", || database.backends() == 6);
+    drop(clients);
+    assert_eq!(refusals(&database), [""; 0]);
+}
+
+#[test]
+fn a_reload_that_lowers_a_limit_gives_servers_up() {
+    let database = Cluster::shared().database();
+    let mut fleet = Fleet::of(&database).set("max_db_connections", 8).start();
+    let holders: Vec<Raw> = (0..8).map(|_| holder(&fleet.address())).collect();
+    assert_eq!(database.backends(), 8);
+    fleet.rewrite(|setup| setup.set("max_db_connections", 2));
+    fleet.reload();
+    // Nobody is thrown out of a transaction, and nothing new is opened.
+    assert_eq!(database.backends(), 8);
+    for mut raw in holders {
+        raw.query("commit").expect("it was not interrupted");
+    }
+    wait::until_true("two servers are left", || database.backends() == 2);
+    let clients = busy(&fleet, 6);
+    wait::holds_for(Duration::from_secs(1), "two are the most", || database.backends() <= 2);
+    drop(clients);
+}
+
+#[test]
+fn a_reload_that_lowers_max_client_conn_lets_clients_stay() {
+    let database = Cluster::shared().database();
+    let mut fleet = Fleet::of(&database).set("max_client_conn", 6).start();
+    let mut inside: Vec<Raw> = (0..6).map(|_| fleet.raw()).collect();
+    fleet.rewrite(|setup| setup.set("max_client_conn", 2));
+    fleet.reload();
+    let text = "no more connections allowed (max_client_conn)";
+    for raw in inside.split_off(2) {
+        assert_eq!(Raw::login(&fleet.address()).expect_err("it is full"), fatal(text));
+        raw.leave();
+    }
+    for raw in &mut inside {
+        assert_eq!(raw.query("select 1").expect("it may stay").values(), ["1"]);
+    }
+    drop(inside);
+    wait::until_true("there is room", || Raw::login(&fleet.address()).is_ok());
+}
+
+#[test]
+fn the_reserve_is_for_those_who_have_waited_long_enough() {
     let database = Cluster::shared().database();
     let fleet = Fleet::of(&database)
-        .workers(2)
-        .set("min_pool_size", 5)
+        .workers(1)
+        .set("default_pool_size", 1)
+        .set("reserve_pool_size", 1)
+        .set("reserve_pool_timeout", 1)
+        .set("query_wait_timeout", 4)
+        .start();
+    let mut first = holder(&fleet.address());
+    let start = Instant::now();
+    let second = holder(&fleet.address());
+    let waited = start.elapsed();
+    assert!((Duration::from_millis(950)..Duration::from_secs(3)).contains(&waited), "{waited:?}");
+    let third = fleet.raw().query("select 1").expect_err("the reserve is used up");
+    assert_eq!(third, fatal("query_wait_timeout"));
+    assert_eq!(database.backends(), 2);
+    first.query("commit").expect("it goes on");
+    drop(second);
+}
+
+/// Lines of Postgres' log about too many connections to this database.
+fn refusals(database: &Database<'_>) -> Vec<String> {
+    let mark = format!("@{} ", database.name());
+    let lines = database.cluster().logged("53300").into_iter();
+    lines.filter(|line| line.contains(&mark)).collect()
+}
+
+#[test]
+fn an_idle_server_makes_room_for_another_user_of_its_database() {
+    let database = Cluster::shared().database();
+    let fleet = Fleet::of(&database).workers(1).set("max_db_connections", 1).start();
+    database.limit(1);
+    let (app, raw) = (fleet.address(), fleet.address().as_user("raw", ""));
+    let clients = [&app, &raw].map(|address| Client::connect(address).expect("both get in"));
+    for _ in 0..5 {
+        for (client, user) in clients.iter().zip(["app", "raw"]) {
+            assert_eq!(client.value("select current_user"), user);
+        }
+    }
+    assert_eq!(database.backends(), 1);
+    assert!(fleet.log().contains("evicted"));
+    assert_eq!(refusals(&database), [""; 0]);
+}
+
+#[test]
+fn an_idle_server_makes_room_for_another_database_of_its_user() {
+    let (one, two) = (Cluster::shared().database(), Cluster::shared().database());
+    let entry = setup::entry(two.cluster(), two.name());
+    let fleet =
+        Fleet::of(&one).workers(1).set("max_user_connections", 1).database("two", &entry).start();
+    let clients = [fleet.address(), fleet.address().in_database("two")];
+    let clients = clients.map(|address| Client::connect(&address).expect("both get in"));
+    for _ in 0..5 {
+        for (client, name) in clients.iter().zip([one.name(), two.name()]) {
+            assert_eq!(client.value("select current_database()"), name);
+        }
+    }
+    assert_eq!(one.backends() + two.backends(), 1);
+}
+
+#[test]
+fn min_pool_size_is_kept_while_the_pool_is_in_use() {
+    let database = Cluster::shared().database();
+    let fleet = Fleet::of(&database)
+        .workers(1)
+        .set("min_pool_size", 3)
         .set("server_idle_timeout", 1)
         .start();
-    // A worker keeps its part for the pools that have a client.
-    let clients = [fleet.client(), fleet.client()];
-    clients.iter().for_each(|client| client.run("select 1"));
-    wait::until_true("so many servers are open in the fleet", || {
-        fleet.console("show pools").sum("sv_idle") == 5
-    });
-    wait::holds_for(Duration::from_secs(3), "never more than min_pool_size are kept", || {
-        database.backends() <= 5
-    });
+    assert_eq!(database.backends(), 0);
+    let client = fleet.client();
+    wait::until_true("three servers are there", || database.backends() == 3);
+    wait::holds_for(Duration::from_secs(2), "three stay", || database.backends() == 3);
+    assert_eq!(client.value("select 1"), "1");
+}
+
+#[test]
+fn min_pool_size_of_a_forced_user_needs_no_client() {
+    let database = Cluster::shared().database();
+    let _fleet = Fleet::of(&database).database_keys("user=raw min_pool_size=4").start();
+    wait::until_true("four servers are there", || database.backends() == 4);
 }

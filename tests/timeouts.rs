@@ -1,214 +1,230 @@
-//! What happens when someone takes too long, and when Postgres is away.
-//! These tests never measure how exact a timeout is, only that it comes, with PgBouncer's text, and not early.
+//! What takes too long is ended, with PgBouncer's texts, and nothing else is.
+//! These tests never take Postgres down; `outage` does.
 //! `make test` runs them over a real Postgres.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pgfleet_harness::{
-    client::Client,
-    cluster::Cluster,
+    cluster::{Cluster, Database},
     failure::Failure,
-    fleet::Fleet,
+    fleet::{Fleet, Setup},
     raw::{Raw, message},
     wait,
 };
 
-fn fatal(text: &str) -> Option<Failure> {
-    Some(Failure::new("FATAL", "08P01", text))
+fn fatal(text: &str) -> Failure {
+    Failure::new("FATAL", "08P01", text)
 }
 
-/// Reads until the connection is closed, which must not be early.
-fn end_of(raw: &mut Raw, not_before: Duration) -> Option<Failure> {
-    let start = Instant::now();
-    let answer = raw.until_closed().expect("the connection closes");
-    assert!(start.elapsed() >= not_before, "closed after {:?}", start.elapsed());
-    answer.error()
+/// One worker with one server.
+fn narrow(database: &Database<'_>) -> Setup {
+    Fleet::of(database).workers(1).set("default_pool_size", 1)
+}
+
+/// A client in a transaction.
+fn holder(fleet: &Fleet) -> Raw {
+    let mut raw = fleet.raw();
+    assert_eq!(raw.query("begin").expect("there is a server").state(), Some('T'));
+    raw
+}
+
+/// What the client is told without having asked, before it is thrown out.
+fn thrown_out(mut raw: Raw) -> Option<Failure> {
+    raw.until_closed().expect("the fleet closes the connection").error()
+}
+
+/// Waits until so many clients stand in line.
+fn wait_for_line(fleet: &Fleet, count: i64) {
+    wait::until_true(&format!("{count} clients wait"), || {
+        fleet.console("show pools").sum("cl_waiting") == count
+    });
+}
+
+/// Nothing of what was ended goes on in Postgres.
+fn wait_for_quiet(database: &Database<'_>) {
+    let name = database.name();
+    let sql = format!(
+        "select count(*) from pg_stat_activity where datname = '{name}' and state <> 'idle'"
+    );
+    let superuser = database.cluster().superuser();
+    wait::until_true("no backend is busy", || superuser.value(&sql) == "0");
 }
 
 #[test]
-fn a_client_does_not_wait_longer_than_query_wait_timeout() {
+fn query_wait_timeout_ends_the_wait_and_nobody_else() {
     let database = Cluster::shared().database();
-    let fleet = Fleet::of(&database)
-        .workers(1)
-        .set("default_pool_size", 1)
-        .set("query_wait_timeout", 1)
-        .start();
-    let mut holder = fleet.raw();
-    holder.query("begin").expect("begin runs");
-    let mut raw = fleet.raw();
-    raw.send(&message::query("select 1")).expect("the fleet reads");
-    assert_eq!(end_of(&mut raw, Duration::from_millis(900)), fatal("query_wait_timeout"));
-    assert_eq!(holder.query("commit").expect("the holder goes on").state(), Some('I'));
+    let fleet = narrow(&database).set("query_wait_timeout", 1).start();
+    let mut first = holder(&fleet);
+    let mut second = fleet.raw();
+    assert_eq!(second.query("select 1").expect_err("it waits"), fatal("query_wait_timeout"));
+    assert!(second.until_closed().is_ok(), "and is thrown out");
+    assert_eq!(first.query("select 2").expect("it has its server").values(), ["2"]);
 }
 
 #[test]
-fn an_idle_transaction_is_ended() {
+fn query_wait_timeout_of_the_entry_beats_the_global_one() {
     let database = Cluster::shared().database();
-    let fleet = Fleet::of(&database).set("idle_transaction_timeout", 1).start();
-    let mut raw = fleet.raw();
-    raw.query("begin").expect("begin runs");
-    assert_eq!(end_of(&mut raw, Duration::from_millis(900)), fatal("idle transaction timeout"));
-    wait::until_true("its server is gone", || database.backends() == 0);
+    let fleet =
+        narrow(&database).set("query_wait_timeout", 300).database_keys("query_wait_timeout=1");
+    let fleet = fleet.start();
+    let _first = holder(&fleet);
+    let failure = fleet.raw().query("select 1").expect_err("it waits");
+    assert_eq!(failure, fatal("query_wait_timeout"));
 }
 
 #[test]
-fn a_batch_without_sync_counts_as_an_idle_transaction() {
+fn query_wait_notify_tells_those_who_wait_once() {
     let database = Cluster::shared().database();
-    let fleet = Fleet::of(&database).set("idle_transaction_timeout", 1).start();
+    let fleet = narrow(&database).set("query_wait_notify", 1).start();
+    let mut first = holder(&fleet);
+    let mut second = fleet.raw();
+    second.send(&message::query("select 2")).expect("the fleet reads");
+    let notice = second.until(b'N').expect("it is told that it waits").notices();
+    let text = "No server connection available in postgres backend, client being queued";
+    assert_eq!(notice, [Failure::new("NOTICE", "00000", text)]);
+    wait::let_pass(Duration::from_millis(1500));
+    first.query("commit").expect("it has its server");
+    let answer = second.until(b'Z').expect("it is served");
+    assert_eq!((answer.values(), answer.notices()), (vec!["2".to_owned()], vec![]));
+}
+
+#[test]
+fn those_who_wait_are_served_in_the_order_of_their_coming() {
+    let database = Cluster::shared().database();
+    database.direct().run("create sequence turn; grant all on sequence turn to app");
+    let fleet = narrow(&database).start();
+    let mut first = holder(&fleet);
+    let mut line: Vec<Raw> = (0..8).map(|_| fleet.raw()).collect();
+    for (raw, count) in line.iter_mut().zip(1..) {
+        raw.send(&message::query("select nextval('turn')")).expect("the fleet reads");
+        wait_for_line(&fleet, count);
+    }
+    first.query("commit").expect("it has its server");
+    for (raw, turn) in line.iter_mut().zip(1..) {
+        let answer = raw.until(b'Z').expect("everybody is served");
+        assert_eq!(answer.values(), [turn.to_string()]);
+    }
+}
+
+#[test]
+fn a_client_that_comes_back_does_not_overtake_those_who_wait() {
+    let database = Cluster::shared().database();
+    let fleet = narrow(&database).start();
+    let mut greedy = holder(&fleet);
+    let mut patient = fleet.raw();
+    patient.send(&message::query("select clock_timestamp()")).expect("the fleet reads");
+    wait_for_line(&fleet, 1);
+    greedy.query("commit").expect("it has its server");
+    let late = greedy.query("select clock_timestamp()").expect("it is served, too").values();
+    let early = patient.until(b'Z').expect("so is the other's").values();
+    assert!(early < late, "{early:?} should be before {late:?}");
+}
+
+#[test]
+fn idle_transaction_timeout_ends_the_transaction() {
+    let database = Cluster::shared().database();
+    database.direct().run("create table t (); grant all on t to app");
+    let fleet = narrow(&database).set("idle_transaction_timeout", 1).start();
+    let idle = fleet.raw();
+    let mut raw = holder(&fleet);
+    raw.query("insert into t default values").expect("it runs");
+    assert_eq!(thrown_out(raw), Some(fatal("idle transaction timeout")));
+    wait_for_quiet(&database);
+    let mut idle = idle;
+    let count =
+        idle.query("select count(*) from t").expect("idle outside of a transaction is fine");
+    assert_eq!(count.values(), ["0"]);
+}
+
+#[test]
+fn idle_transaction_timeout_counts_before_sync_too() {
+    let database = Cluster::shared().database();
+    let fleet = narrow(&database).set("idle_transaction_timeout", 1).start();
     let mut raw = fleet.raw();
-    let batch = [
+    let half = [
         message::parse("", "select 1"),
         message::bind("", "", &[]),
         message::execute("", 0),
         message::flush(),
     ];
-    raw.send(&batch.concat()).expect("the fleet reads");
-    raw.until(b'C').expect("it is executed");
-    assert_eq!(end_of(&mut raw, Duration::from_millis(500)), fatal("idle transaction timeout"));
+    raw.send(&half.concat()).expect("the fleet reads");
+    assert_eq!(raw.until(b'C').expect("Flush is obeyed").values(), ["1"]);
+    assert_eq!(thrown_out(raw), Some(fatal("idle transaction timeout")));
+    assert_eq!(fleet.raw().query("select 2").expect("the server is free").values(), ["2"]);
 }
 
 #[test]
-fn a_busy_transaction_is_not_idle() {
+fn idle_transaction_timeout_leaves_busy_transactions_alone() {
     let database = Cluster::shared().database();
-    let fleet = Fleet::of(&database).set("idle_transaction_timeout", 1).start();
-    let mut raw = fleet.raw();
-    raw.query("begin").expect("begin runs");
-    assert_eq!(
-        raw.query("select 'slow' from pg_sleep(2.5)").expect("it runs to its end").values(),
-        ["slow"]
-    );
-    assert_eq!(raw.query("commit").expect("commit runs").state(), Some('I'));
+    let fleet = narrow(&database).set("idle_transaction_timeout", 1).start();
+    let mut raw = holder(&fleet);
+    raw.query("select pg_sleep(2.5)").expect("a long query is not idleness");
+    assert_eq!(raw.query("commit").expect("it goes on").state(), Some('I'));
 }
 
 #[test]
-fn a_query_may_not_take_longer_than_query_timeout() {
+fn query_timeout_ends_the_query_in_postgres_too() {
     let database = Cluster::shared().database();
-    let fleet = Fleet::of(&database).set("query_timeout", 1).start();
-    let mut raw = fleet.raw();
-    raw.send(&message::query("select pg_sleep(30)")).expect("the fleet reads");
-    assert_eq!(end_of(&mut raw, Duration::from_millis(900)), fatal("query timeout"));
-    wait::until_true("Postgres has stopped it too", || database.backends() == 0);
+    let fleet = narrow(&database).set("query_timeout", 1).start();
+    let failure = fleet.raw().query("select pg_sleep(600)").expect_err("it takes too long");
+    assert_eq!(failure, fatal("query timeout"));
+    wait_for_quiet(&database);
+    assert_eq!(fleet.raw().query("select 1").expect("all is well").values(), ["1"]);
 }
 
 #[test]
-fn a_client_may_not_be_idle_longer_than_client_idle_timeout() {
+fn query_timeout_counts_while_waiting_too() {
     let database = Cluster::shared().database();
-    let fleet = Fleet::of(&database).set("client_idle_timeout", 1).start();
-    let mut raw = fleet.raw();
-    raw.query("select 1").expect("all is well");
-    assert_eq!(end_of(&mut raw, Duration::from_millis(900)), fatal("client_idle_timeout"));
+    let fleet = narrow(&database).set("query_timeout", 1).start();
+    let _first = holder(&fleet);
+    let failure = fleet.raw().query("select 1").expect_err("it waits for too long");
+    assert_eq!(failure, fatal("query_timeout"));
 }
 
 #[test]
-fn timeouts_of_a_user_beat_the_global_ones() {
+fn a_timeout_of_the_user_beats_the_global_one() {
     let database = Cluster::shared().database();
-    let fleet =
-        Fleet::of(&database).set("query_timeout", 60).user("raw", "query_timeout=1").start();
+    let fleet = Fleet::of(&database).set("query_timeout", 300).user("raw", "query_timeout=1");
+    let fleet = fleet.start();
+    let mut other = fleet.raw();
+    other.send(&message::query("select pg_sleep(3)")).expect("the fleet reads");
     let mut raw = Raw::login(&fleet.address().as_user("raw", "")).expect("raw gets in");
-    raw.send(&message::query("select pg_sleep(30)")).expect("the fleet reads");
-    assert_eq!(end_of(&mut raw, Duration::from_millis(900)), fatal("query timeout"));
+    assert_eq!(
+        raw.query("select pg_sleep(600)").expect_err("it takes too long"),
+        fatal("query timeout")
+    );
+    assert_eq!(other.until(b'Z').expect("app may take its time").error(), None);
 }
 
 #[test]
-fn an_idle_server_is_closed() {
+fn transaction_timeout_ends_even_busy_transactions() {
     let database = Cluster::shared().database();
-    let fleet = Fleet::of(&database).set("server_idle_timeout", 1).start();
-    let client = fleet.client();
-    client.run("select 1");
-    wait::until_true("no server is left", || database.backends() == 0);
-    assert_eq!(client.value("select 2"), "2");
-}
-
-#[test]
-fn an_old_server_is_replaced() {
-    let database = Cluster::shared().database();
-    let fleet = Fleet::of(&database).workers(1).set("server_lifetime", 1).start();
-    let client = fleet.client();
-    let old = client.value("select pg_backend_pid()");
-    wait::until_true("another server answers", || client.value("select pg_backend_pid()") != old);
-}
-
-#[test]
-fn an_old_server_is_never_taken_out_of_a_transaction() {
-    let database = Cluster::shared().database();
-    let fleet = Fleet::of(&database).workers(1).set("server_lifetime", 1).start();
-    let client = fleet.client();
-    client.run("begin");
-    let pid = client.value("select pg_backend_pid()");
-    wait::holds_for(Duration::from_secs(3), "the transaction keeps its server", || {
-        client.value("select pg_backend_pid()") == pid
-    });
-    client.run("commit");
-}
-
-#[test]
-fn a_client_waits_while_postgres_is_away_and_is_served_when_it_is_back() {
-    let cluster = Cluster::start_new();
-    let database = cluster.database();
-    let fleet = Fleet::of(&database).workers(1).set("query_wait_timeout", 60).start();
-    let client = fleet.client();
-    client.run("select 1");
-    cluster.stop("immediate");
-    wait::until_true("the fleet has seen its server go", || {
-        fleet.console("show servers").is_empty()
-    });
-    std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| client.rows("select 1"));
-        wait::until_true("the client waits", || fleet.console("show pools").sum("cl_waiting") == 1);
-        // As with PgBouncer, whoever comes after the failure is known is told at once.
-        wait::until_true("others are told why", || {
-            let told = Client::connect(&fleet.address()).and_then(|other| other.rows("select 1"));
-            told.is_err_and(|failure| {
-                failure.message.starts_with("server login has been failing, cached error: ")
-            })
+    let fleet = narrow(&database).set("transaction_timeout", 1).start();
+    let mut raw = holder(&fleet);
+    let failure =
+        wait::until("the transaction is ended", || match raw.query("select pg_sleep(0.05)") {
+            Ok(answer) => answer.error(),
+            Err(failure) => Some(failure),
         });
-        cluster.start();
-        let answer = waiting.join().expect("the thread ends");
-        assert_eq!(answer, Ok(vec![vec![Some("1".to_owned())]]));
-    });
+    assert_eq!(failure, fatal("transaction timeout"));
+    wait_for_quiet(&database);
+    let mut next = fleet.raw();
+    for _ in 0..8 {
+        next.query("select pg_sleep(0.2)").expect("short transactions are fine, however many");
+    }
 }
 
 #[test]
-fn clients_get_pgbouncers_error_when_postgres_stays_away() {
-    let cluster = Cluster::start_new();
-    let database = cluster.database();
-    let fleet = Fleet::of(&database).set("query_wait_timeout", 2).start();
-    let mut known = fleet.raw();
-    known.query("select 1").expect("all is well");
-    cluster.stop("immediate");
-    known.send(&message::query("select 1")).expect("the fleet reads");
-    let answer = known.until_closed().expect("the connection closes");
-    let failure = answer.error().expect("it says why");
-    assert_eq!((failure.severity.as_str(), failure.code.as_str()), ("FATAL", "08P01"));
-    let failure = Client::connect(&fleet.address())
-        .and_then(|client| client.rows("select 1"))
-        .expect_err("Postgres is away");
-    let texts = [
-        "query_wait_timeout",
-        "server login has been failing, cached error: ",
-        "server conn crashed?",
-    ];
-    assert!(texts.iter().any(|text| failure.message.starts_with(text)), "{failure}");
-    cluster.start();
-    wait::until_true("clients are served again", || {
-        Client::connect(&fleet.address()).is_ok_and(|client| client.rows("select 1").is_ok())
-    });
-}
-
-#[test]
-fn a_database_that_is_away_does_not_disturb_the_others() {
-    let (cluster, away) = (Cluster::shared(), Cluster::start_new());
-    let database = cluster.database();
-    let entry = format!("host=127.0.0.1 port={} dbname=postgres", away.port());
-    let fleet = Fleet::of(&database).database("away", &entry).set("query_wait_timeout", 3).start();
-    away.stop("immediate");
-    let address = fleet.address().in_database("away");
-    let waiting = std::thread::spawn(move || {
-        Client::connect(&address).and_then(|client| client.rows("select 1")).is_err()
-    });
-    let client = fleet.client();
-    wait::holds_for(Duration::from_secs(2), "others are served", || {
-        client.value("select 1") == "1"
-    });
-    assert!(waiting.join().expect("the thread ends"));
+fn client_idle_timeout_ends_idle_clients_alone() {
+    let database = Cluster::shared().database();
+    let fleet = Fleet::of(&database).workers(1).set("client_idle_timeout", 1).start();
+    let mut inside = holder(&fleet);
+    let mut busy = fleet.raw();
+    busy.send(&message::query("select pg_sleep(3)")).expect("the fleet reads");
+    let mut used = fleet.raw();
+    used.query("select 1").expect("it runs");
+    let idle = [used, fleet.raw()].map(thrown_out);
+    assert_eq!(idle, [(); 2].map(|()| Some(fatal("client_idle_timeout"))));
+    assert_eq!(busy.until(b'Z').expect("it was busy").error(), None);
+    assert_eq!(inside.query("commit").expect("it was in a transaction").state(), Some('I'));
 }
