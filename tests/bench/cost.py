@@ -143,9 +143,10 @@ class Lab:
         self.started.append(lambda: os.kill(pid, signal.SIGQUIT))
         return pid
 
-    def load(self, who, seconds):
-        """Transactions that pgbench ran, with nothing gone wrong."""
-        result = self.run(tool("pgbench"), "-n", "-S", "-M", "simple", "-c", str(self.clients), "-j", "2", "-T", str(seconds), self.address(who))
+    def load(self, who, seconds=None):
+        """Transactions that pgbench ran, with nothing gone wrong: for so long, or one for each client."""
+        length = ["-t", "1"] if seconds is None else ["-T", str(seconds)]
+        result = self.run(tool("pgbench"), "-n", "-S", "-M", "simple", "-c", str(self.clients), "-j", "2", *length, self.address(who))
         done = re.search(r"actually processed: (\d+)", result.stdout)
         if not done or re.search(r"error|aborted|failed transactions: [1-9]", result.stdout + result.stderr, re.I):
             fail(f"pgbench through {who} was not clean:\n{result.stdout}{result.stderr}")
@@ -187,14 +188,21 @@ def cpu(pids):
 
 
 def system_calls(pid, lab, who):
-    """System calls of one transaction, by kind, from a run under strace."""
+    """System calls of one transaction, by kind: what a long run has more than one that only connects."""
+    short, few = traced(pid, lab, who, None)
+    long, many = traced(pid, lab, who, 3)
+    return {name: (count - short.get(name, 0)) / (many - few) for name, count in long.items()}
+
+
+def traced(pid, lab, who, seconds):
+    """System calls by kind of a run under strace, and its transactions."""
     out = os.path.join(lab.dir, f"strace-{who}")
     with open(out, "w", encoding="utf-8"):
         pass
     os.chmod(out, 0o666)
     tracer = subprocess.Popen(["strace", "-c", "-f", "-p", str(pid), "-o", out], stderr=subprocess.PIPE, text=True)
     tracer.stderr.readline()
-    done = lab.load(who, 3)
+    done = lab.load(who, seconds)
     tracer.send_signal(signal.SIGINT)
     tracer.wait(10)
     calls = {}
@@ -202,10 +210,10 @@ def system_calls(pid, lab, who):
         for line in file:
             row = line.split()
             if len(row) >= 5 and row[3].isdigit() and row[-1] != "total":
-                calls[row[-1]] = int(row[3]) / done
+                calls[row[-1]] = int(row[3])
     if not calls:
         fail(f"strace saw no system call of {who}; is ptrace allowed here?")
-    return calls
+    return calls, done
 
 
 def measure(pool, options):

@@ -197,6 +197,14 @@ macro_rules! keys {
                 }
             }
 
+            /// Takes over from `booted` every key that only a start can change, so that what is
+            /// shown is what is in force.
+            pub fn keep_from_start(&mut self, booted: &Self) {
+                $(if Reload::$reload == Reload::Restart {
+                    self.$name = booted.$name.clone();
+                })+
+            }
+
             /// Sets the key `name`; whoever calls has looked the name up in the table.
             pub(crate) fn set(&mut self, name: &str, raw: &Raw) -> Result<(), Fault> {
                 match name {

@@ -7,6 +7,7 @@
 
 mod mapping;
 mod row;
+pub(crate) mod tallies;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

@@ -14,7 +14,7 @@ use super::table::{Question, Reply, Row};
 /// Which build this executable is: a supervisor and its workers must be of the same.
 ///
 /// The number counts changes of this border.
-pub(crate) const BUILD: &str = concat!(env!("CARGO_PKG_VERSION"), "+1");
+pub(crate) const BUILD: &str = concat!(env!("CARGO_PKG_VERSION"), "+2");
 
 /// The process now in a slot: a slot and the generation of its worker.
 ///
@@ -124,6 +124,8 @@ pub(crate) enum ToWorker {
     Ask { id: u64, question: Question },
     /// The answer to a `Statement`.
     Answer { id: u64, reply: Reply },
+    /// What another worker has learnt of a server.
+    Learned(Lesson),
     /// Are you there? Answer with `Pong`.
     Ping { sequence: u64 },
 }
@@ -139,6 +141,8 @@ pub(crate) enum ToSupervisor {
     /// of the old and new parts. Said once after each `Commit`, and again whenever it has become
     /// less, until it is empty.
     Held { epoch: u64, excess: Vec<(LimitKey, u32)> },
+    /// Carries the memory with this worker's statistics (see `ledger::tallies`). Said once, first.
+    Tallies,
     /// Serving: listeners that were given are being accepted from. Said once.
     Ready,
     /// A connection to Postgres was opened. Carries a copy of its descriptor.
@@ -149,12 +153,30 @@ pub(crate) enum ToSupervisor {
     Closed { server: u64 },
     /// Answer to `Ask`.
     Rows { id: u64, rows: Vec<Row> },
+    /// Whether servers of a pool can be logged in to; for all other workers.
+    Learned(Lesson),
     /// A console statement of an authenticated client.
     Statement { id: u64, user: String, role: Role, text: String },
     /// Answer to `Ping`: clients now, and the statistics so far, so that totals survive a crash.
     Pong { sequence: u64, clients: u32, stats: Vec<Row> },
     /// The drain is done: no client and no server is left. The worker exits after this.
     Drained,
+}
+
+/// Whether servers of one pool can be logged in to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Lesson {
+    pub(crate) database: String,
+    pub(crate) user: String,
+    /// Why not, in the words that clients get; `None`: they can again.
+    pub(crate) failure: Option<Failure>,
+}
+
+/// Why a server could not be logged in to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Failure {
+    Connect(String),
+    Login(String),
 }
 
 /// What a console client may do.

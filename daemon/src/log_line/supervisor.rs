@@ -103,7 +103,11 @@ fn place() -> MutexGuard<'static, Place> {
 }
 
 pub(super) fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).mode(0o640).open(path).map_err(|cause| {
+    // The directory may belong to the user that the daemon drops to: no link is followed as root.
+    let flags = if nix::unistd::geteuid().is_root() { nix::libc::O_NOFOLLOW } else { 0 };
+    let mut options = OpenOptions::new();
+    options.append(true).create(true).mode(0o640).custom_flags(flags);
+    options.open(path).map_err(|cause| {
         let text = format!("cannot open the log file {}: {cause}", path.display());
         io::Error::new(cause.kind(), text)
     })

@@ -115,7 +115,12 @@ impl Office {
         match spawn::start(worker, &self.lock, self.inputs.clone()) {
             Ok(process) => {
                 log::info!("worker {worker} starts, pid {}", process.pid);
-                let hand = Hand { process, since: Instant::now(), standing: Standing::Silent };
+                let hand = Hand {
+                    process,
+                    since: Instant::now(),
+                    standing: Standing::Silent,
+                    tallies: None,
+                };
                 self.hands.insert(worker, hand);
                 self.name_pids();
             }
@@ -228,7 +233,7 @@ impl Office {
     /// The wanted workers serve, or those that can: answers whoever waits for it.
     fn scaled(&mut self) {
         let (serving, wanted) = (self.fleet.serving(), usize::from(self.fleet.wanted()));
-        let missing = (serving < wanted).then(|| {
+        let missing = (serving < wanted && self.fleet.looping() > 0).then(|| {
             format!("only {serving} of {wanted} workers serve, the others crash as they start; see the log")
         });
         for done in self.scalings.drain(..) {

@@ -67,8 +67,8 @@ impl Console {
             (Some(_), ListenError::Socket { .. }) => bind(None),
             (_, error) => Err(error),
         })?;
-        nix::unistd::chown(&path, Some(owner.uid), None)
-            .map_err(|errno| ListenError::Socket { path: path.clone(), source: errno.into() })?;
+        std::os::unix::fs::lchown(&path, Some(owner.uid.as_raw()), None)
+            .map_err(|source| ListenError::Socket { path: path.clone(), source })?;
         Ok(Self { listener: std::os::fd::OwnedFd::from(socket).into(), path, group })
     }
 

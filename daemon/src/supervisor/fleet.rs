@@ -107,6 +107,11 @@ impl Fleet {
         self.slots.values().filter(|slot| is_serving(slot)).count()
     }
 
+    /// How many slots are in a crash loop.
+    pub(crate) fn looping(&self) -> usize {
+        self.slots.values().filter(|slot| slot.history.is_looping()).count()
+    }
+
     /// Takes one fact and says what is to be done about it.
     pub(crate) fn decide(&mut self, event: Event, now: Instant) -> Vec<Action> {
         let mut actions = Vec::new();

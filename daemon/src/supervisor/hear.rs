@@ -72,6 +72,18 @@ impl Office {
                 let steps = self.shares.held(worker, epoch, excess);
                 self.carry_out(steps);
             }
+            ToSupervisor::Learned(lesson) => {
+                let others =
+                    self.welcomed().map(|(other, _)| other).filter(|other| *other != worker);
+                for other in others.collect::<Vec<_>>() {
+                    self.tell(other, &ToWorker::Learned(lesson.clone()));
+                }
+            }
+            ToSupervisor::Tallies => {
+                if let Some(hand) = self.hands.get_mut(&worker) {
+                    hand.tallies = descriptors.into_iter().next();
+                }
+            }
             ToSupervisor::Ready => self.events.push_back(Event::Ready(worker)),
             ToSupervisor::Opened(copy) => match descriptors.into_iter().next() {
                 Some(descriptor) => self.copies.opened(worker, copy, descriptor),
@@ -113,13 +125,16 @@ impl Office {
 
     /// A worker's process is gone: its servers are retired, everyone who waited for it goes on.
     pub(super) fn exited(&mut self, worker: WorkerId, status: &str) {
-        let Some(hand) = self.hands.remove(&worker) else { return };
+        let Some(mut hand) = self.hands.remove(&worker) else { return };
         log::info!("worker {worker} (pid {}) is gone: {status}", hand.process.pid);
         self.name_pids();
         // No peer may hand a client to it from now on.
         let row = self.ledger.row(worker);
         if row.generation() == worker.generation {
             row.set_accepting(Accepting::No);
+        }
+        if let Some(tallies) = hand.tallies.take() {
+            self.totals.last_heard(worker, tallies);
         }
         self.totals.gone(worker);
         self.gatherings.gone(worker);

@@ -27,6 +27,8 @@ pub(crate) enum LockError {
     Orphans { pids: Vec<i32>, path: PathBuf },
     #[error("{0} is locked by a process that is not named in it; find it with fuser and end it")]
     Unknown(PathBuf),
+    #[error("pidfile {} names pid {pid}, which lives; set another pidfile, or remove it if that is not a pooler", path.display())]
+    PidFile { pid: i32, path: PathBuf },
     #[error("cannot use {path}: {source}; check who owns it, or set another path")]
     File { path: PathBuf, source: io::Error },
 }
@@ -62,7 +64,7 @@ impl Lock {
             Err(TryLockError::WouldBlock) => return Err(holder(&mut file, &path)),
             Err(TryLockError::Error(source)) => return Err(failed(source)),
         }
-        nix::unistd::chown(&path, Some(owner.uid), Some(owner.gid))
+        nix::unistd::fchown(&file, Some(owner.uid), Some(owner.gid))
             .map_err(|errno| failed(errno.into()))?;
         Ok(Self { file, path, pid_files: Vec::new() })
     }
@@ -83,11 +85,30 @@ impl Lock {
         self.file.set_len(text.len() as u64)
     }
 
+    /// The same for a file of the operator's choice: refused if it names another process that lives.
+    pub(crate) fn claim_pid_file(&mut self, path: PathBuf, owner: Owner) -> Result<(), LockError> {
+        let named = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok());
+        match named {
+            Some(pid) if pid != own_pid() && is_alive(pid) => Err(LockError::PidFile { pid, path }),
+            Some(_) | None => self.write_pid(path, owner),
+        }
+    }
+
     /// Writes the supervisor's pid to a file of its own, which is removed at the end.
     pub(crate) fn write_pid(&mut self, path: PathBuf, owner: Owner) -> Result<(), LockError> {
         let failed = |source| LockError::File { path: path.clone(), source };
-        fs::write(&path, format!("{}\n", std::process::id())).map_err(failed)?;
-        nix::unistd::chown(&path, Some(owner.uid), Some(owner.gid))
+        // Its directory may belong to the user that the daemon drops to: no link is followed.
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o644)
+            .custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits())
+            .open(&path)
+            .map_err(failed)?;
+        file.set_len(0).map_err(failed)?;
+        file.write_all(format!("{}\n", std::process::id()).as_bytes()).map_err(failed)?;
+        nix::unistd::fchown(&file, Some(owner.uid), Some(owner.gid))
             .map_err(|errno| failed(errno.into()))?;
         self.pid_files.push(path);
         Ok(())
@@ -108,6 +129,10 @@ impl Lock {
             log::warn!("cannot empty {}: {error}", self.path.display());
         }
     }
+}
+
+fn own_pid() -> i32 {
+    nix::unistd::getpid().as_raw()
 }
 
 /// Who has the lock, as far as the file says.
@@ -167,6 +192,30 @@ mod tests {
             error.contains(&format!("already running here, pid {}", std::process::id())),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_pid_file_that_is_a_link_is_refused_and_its_target_untouched() {
+        let runtime = runtime();
+        let target = runtime.path().join("target");
+        fs::write(&target, "precious").unwrap();
+        let link = runtime.path().join("pid");
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        let mut lock = Lock::take(runtime.path(), me()).unwrap();
+        assert!(lock.write_pid(link, me()).is_err());
+        assert_eq!(fs::read_to_string(&target).unwrap(), "precious");
+    }
+
+    #[test]
+    fn a_pid_file_that_names_a_living_process_is_refused() {
+        let runtime = runtime();
+        let path = runtime.path().join("fleet.pid");
+        fs::write(&path, "1\n").unwrap();
+        let mut lock = Lock::take(runtime.path(), me()).unwrap();
+        let error = lock.claim_pid_file(path.clone(), me()).unwrap_err().to_string();
+        assert!(error.contains("names pid 1, which lives"), "{error}");
+        fs::write(&path, "not a pid").unwrap();
+        lock.claim_pid_file(path, me()).unwrap();
     }
 
     #[test]

@@ -57,6 +57,8 @@ pub(crate) struct Hand {
     pub(crate) process: Process,
     pub(crate) since: Instant,
     pub(crate) standing: Standing,
+    /// What it counts, readable also when it is gone.
+    pub(crate) tallies: Option<OwnedFd>,
 }
 
 /// How far a worker is known.

@@ -60,7 +60,7 @@ impl Office {
         };
         log::warn!("RELOAD refused: {refusal}");
         if let Some(done) = done {
-            drop(done.send(Err(Refusal::config(refusal))));
+            drop(done.send(Err(Refusal::protocol(refusal))));
         }
     }
 
@@ -73,13 +73,14 @@ impl Office {
             Ok((settings, asked, count, notes))
         });
         match checked {
-            Ok((settings, asked, count, mut notes)) => {
+            Ok((mut settings, asked, count, mut notes)) => {
                 notes.extend(settings.notes.iter().cloned());
                 for key in changed_needing_restart(&self.booted, &settings) {
                     notes.push(format!(
                         "{key} has changed; it takes effect when the fleet is started anew"
                     ));
                 }
+                settings.global.keep_from_start(&self.booted.global);
                 if let Some(reloading) = &mut self.reloading {
                     (reloading.count, reloading.notes, reloading.asked) = (count, notes, asked);
                 }

@@ -124,8 +124,8 @@ fn prepare(start: &Start) -> Result<Parts, StartError> {
     let errors = if start.quiet { log_line::Errors::Quiet } else { log_line::Errors::Written };
     log_line::supervisor(sink(&settings, errors)).map_err(StartError::Log)?;
     if let Some(logfile) = &settings.global.logfile {
-        nix::unistd::chown(logfile, Some(owner.uid), Some(owner.gid))
-            .map_err(|errno| StartError::Log(errno.into()))?;
+        std::os::unix::fs::lchown(logfile, Some(owner.uid.as_raw()), Some(owner.gid.as_raw()))
+            .map_err(StartError::Log)?;
     }
     settings.notes.iter().chain(&notes).for_each(|note| log::info!("{note}"));
     let spare = match identity {
@@ -137,7 +137,7 @@ fn prepare(start: &Start) -> Result<Parts, StartError> {
     let console = Console::bind(&settings, &runtime, owner)?;
     lock.write_pid(runtime_dir::private_dir(&runtime).join("pid"), owner)?;
     if let Some(path) = &settings.global.pidfile {
-        lock.write_pid(path.clone(), owner)?;
+        lock.claim_pid_file(path.clone(), owner)?;
     }
     identity.assume()?;
     let (ledger, ledger_descriptor) = Ledger::create().map_err(StartError::Ledger)?;

@@ -4,9 +4,11 @@
 //! averages over `stats_period`. It never asks a worker; the loop feeds it with what workers say.
 
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use super::gather::int;
+use crate::ledger::tallies;
 use crate::link::message::WorkerId;
 use crate::link::table::{Question, Row, Value};
 
@@ -66,6 +68,20 @@ impl Totals {
             if let Some(Value::Text(database)) = values.next() {
                 known.insert(database.clone(), values.map(int).collect());
             }
+        }
+    }
+
+    /// What a worker that is gone had counted to its last moment.
+    pub(crate) fn last_heard(&mut self, worker: WorkerId, tallies: OwnedFd) {
+        match tallies::read(tallies) {
+            Ok(rows) => {
+                let known = self.living.entry(worker).or_default();
+                for (database, numbers) in rows {
+                    let numbers = numbers.map(|it| i64::try_from(it).unwrap_or(i64::MAX));
+                    known.insert(database, numbers.to_vec());
+                }
+            }
+            Err(error) => log::warn!("cannot read what worker {worker} counted: {error}"),
         }
     }
 

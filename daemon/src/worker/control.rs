@@ -56,6 +56,7 @@ impl Worker {
                 self.say(&ToSupervisor::Rows { id, rows }, None);
             }
             ToWorker::Answer { id, reply } => self.console_answer(id, reply),
+            ToWorker::Learned(lesson) => self.learn(lesson),
             ToWorker::Ping { sequence } => {
                 let clients = u32::try_from(self.clients.len()).unwrap_or(u32::MAX);
                 let stats = self.stats.table();

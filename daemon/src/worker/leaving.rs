@@ -11,6 +11,7 @@ use log::{info, warn};
 use super::client::Stage;
 use super::client::refusal::Refusal;
 use super::ids::ClientId;
+use super::server::Phase;
 use super::state::Worker;
 use crate::ledger::Accepting;
 use crate::link::message::{Drain, ToSupervisor};
@@ -27,6 +28,11 @@ impl Worker {
         self.drop_listeners();
         self.hand_on_the_unread();
         self.go_on_leaving();
+    }
+
+    /// Whether this worker is to end: it is told so, or has lost its share.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.drain.is_some() || (self.ready && self.share.is_none())
     }
 
     /// Clients of which nothing has been read are served by others.
@@ -102,13 +108,18 @@ impl Worker {
         };
         let Some(client) = self.client(id) else { return };
         let is_between = match client.stage {
-            Stage::Session => client.is_between_transactions() && client.input.is_empty(),
+            Stage::Session => client.body_left == 0 && client.input.is_empty(),
             Stage::Console(_) => true,
             Stage::AwaitingWelcome => false,
             Stage::Opening | Stage::Login(_) | Stage::Canceling | Stage::Closing => return,
         };
-        let waits = client.waiting_since.is_some();
+        let (lease, waits) = (client.lease, client.waiting_since.is_some());
         let is_new = client.query_count == 0 && client.connected.elapsed() < GRACE;
+        // A client that keeps its server is between two transactions when that says so.
+        let is_between = is_between
+            && lease.and_then(|lease| self.server(lease)).is_none_or(|server| {
+                matches!(server.phase, Phase::Leased) && server.tracker.may_release()
+            });
         if (is_between && !is_new) || (waits && !can_serve(self)) {
             self.refuse(id, &Refusal::LetGo);
         }

@@ -19,6 +19,7 @@ use super::io::Io;
 use super::state::Worker;
 use super::sweep;
 use crate::ledger::Ledger;
+use crate::ledger::tallies::Tallies;
 use crate::link::channel::{Channel, ChannelError, Receiver};
 use crate::link::descriptor::watch;
 use crate::link::message::{BUILD, ToSupervisor, ToWorker, Welcome};
@@ -75,7 +76,10 @@ async fn live() -> io::Result<()> {
     let ready = watch(io.descriptor()?)?;
     let (completions, completed) = mpsc::unbounded_channel();
     pin(welcome.core);
-    let worker = Worker::new(welcome, sender.clone(), ledger, io, completions);
+    let mut worker = Worker::new(welcome, sender.clone(), ledger, io, completions);
+    let (tallies, descriptor) = Tallies::create()?;
+    worker.say(&ToSupervisor::Tallies, Some(descriptor));
+    worker.stats.keep_in(tallies);
     serve(worker, ready, receiver, completed).await;
     // What was said last is on its way before the link closes.
     let _closed = tokio::time::timeout(std::time::Duration::from_secs(1), sender.flush()).await;
@@ -141,6 +145,7 @@ async fn serve(
             }
         }
         worker.go_on();
+        worker.stats.publish();
         again = worker.leftover;
     }
 }

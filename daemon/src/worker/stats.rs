@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use crate::ledger::tallies::{NUMBERS, Tallies};
 use crate::link::table::{Row, Value};
 
 /// The totals of one database, as SHOW STATS_TOTALS names them.
@@ -25,12 +26,35 @@ pub(crate) struct Totals {
     pub(crate) logins: u64,
 }
 
+impl Totals {
+    /// In the order of the columns.
+    fn numbers(&self) -> [u64; NUMBERS] {
+        [
+            self.server_assignments,
+            self.xacts,
+            self.queries,
+            self.received,
+            self.sent,
+            self.xact_time,
+            self.query_time,
+            self.wait_time,
+            self.client_parses,
+            self.server_parses,
+            self.binds,
+            self.logins,
+        ]
+    }
+}
+
 /// All rows.
 #[derive(Default)]
 pub(crate) struct Stats {
     rows: Vec<Totals>,
     names: Vec<String>,
     index: HashMap<String, usize>,
+    /// Rows that have changed since the last [`Stats::publish`].
+    changed: Vec<usize>,
+    tallies: Option<Tallies>,
 }
 
 /// Whole microseconds.
@@ -57,7 +81,26 @@ impl Stats {
 
     /// Its totals, to be added to. An unknown row is the caller's mistake and counts nowhere.
     pub(crate) fn at(&mut self, row: usize) -> Option<&mut Totals> {
+        if self.changed.last() != Some(&row) {
+            self.changed.push(row);
+        }
         self.rows.get_mut(row)
+    }
+
+    /// From now on the totals are written where they outlive this worker.
+    pub(crate) fn keep_in(&mut self, tallies: Tallies) {
+        self.tallies = Some(tallies);
+    }
+
+    /// Writes what has changed there.
+    pub(crate) fn publish(&mut self) {
+        for row in self.changed.drain(..) {
+            if let (Some(tallies), Some(name), Some(totals)) =
+                (&mut self.tallies, self.names.get(row), self.rows.get(row))
+            {
+                tallies.write(row, name, &totals.numbers());
+            }
+        }
     }
 
     /// The rows of [`crate::link::table::Question::Stats`].
@@ -66,21 +109,8 @@ impl Stats {
             .iter()
             .zip(&self.rows)
             .map(|(name, row)| {
-                vec![
-                    Value::Text(name.clone()),
-                    number(row.server_assignments),
-                    number(row.xacts),
-                    number(row.queries),
-                    number(row.received),
-                    number(row.sent),
-                    number(row.xact_time),
-                    number(row.query_time),
-                    number(row.wait_time),
-                    number(row.client_parses),
-                    number(row.server_parses),
-                    number(row.binds),
-                    number(row.logins),
-                ]
+                let name = Value::Text(name.clone());
+                std::iter::once(name).chain(row.numbers().map(number)).collect()
             })
             .collect()
     }

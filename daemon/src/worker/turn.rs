@@ -44,6 +44,7 @@ impl Worker {
             }
             self.events = events;
             self.go_on();
+            self.stats.publish();
             if count < 2 && !self.leftover {
                 return true;
             }
@@ -283,7 +284,7 @@ impl Worker {
                 Part::Taken(count)
             }
             Answered::Broken(why) => {
-                self.server_lost(id, Lost::OutOfStep, &why);
+                self.server_lost(id, Lost::OutOfStep, why);
                 Part::Gone
             }
         }

@@ -4,7 +4,7 @@
 
 use std::{
     io::{Read, Write},
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -68,7 +68,12 @@ impl FakeServer {
                 accepted.fetch_add(1, Ordering::Relaxed);
                 let copy = stream.try_clone().expect("a socket can be cloned");
                 open.lock().unwrap_or_else(PoisonError::into_inner).push(copy);
-                thread::spawn(move || serve(stream, lie));
+                thread::spawn(move || {
+                    let mut stream = stream;
+                    serve(&mut stream, lie);
+                    // The copy would keep the connection open.
+                    drop(stream.shutdown(Shutdown::Both));
+                });
             }
         }));
         fake
@@ -94,7 +99,7 @@ impl Drop for FakeServer {
             Duration::from_secs(1),
         ));
         for stream in self.open.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            drop(stream.shutdown(std::net::Shutdown::Both));
+            drop(stream.shutdown(Shutdown::Both));
         }
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
@@ -103,15 +108,15 @@ impl Drop for FakeServer {
 }
 
 /// Serves one connection until either side has had enough; a broken pipe is the expected end.
-fn serve(mut stream: TcpStream, lie: Lie) -> Option<()> {
+fn serve(stream: &mut TcpStream, lie: Lie) -> Option<()> {
     if lie == Lie::Silent {
-        return drain(&mut stream);
+        return drain(stream);
     }
-    let mut packet = opening(&mut stream)?;
+    let mut packet = opening(stream)?;
     if packet.len() == 4 {
         // SSLRequest: no.
         stream.write_all(b"N").ok()?;
-        packet = opening(&mut stream)?;
+        packet = opening(stream)?;
     }
     let version = packet.get(..4)?;
     if version != 196_608_u32.to_be_bytes() {
@@ -119,7 +124,7 @@ fn serve(mut stream: TcpStream, lie: Lie) -> Option<()> {
     }
     stream.write_all(&greeting(lie)?).ok()?;
     loop {
-        let tag = next(&mut stream)?;
+        let tag = next(stream)?;
         match tag {
             b'Q' | b'S' => stream.write_all(&answer(lie)).ok()?,
             b'X' => return None,

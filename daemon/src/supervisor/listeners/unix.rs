@@ -110,7 +110,7 @@ pub(crate) fn bind(place: Place, backlog: i32) -> Result<UnixSocket, ListenError
     // Nobody can connect before `listen`, so the permissions are in time.
     fs::set_permissions(&path, fs::Permissions::from_mode(access.mode)).map_err(failed)?;
     if let Some(group) = access.group {
-        nix::unistd::chown(&path, None, Some(group)).map_err(|errno| failed(errno.into()))?;
+        std::os::unix::fs::lchown(&path, None, Some(group.as_raw())).map_err(failed)?;
     }
     listening(socket, path.clone(), shown, backlog).map_err(failed)
 }

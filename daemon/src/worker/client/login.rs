@@ -149,7 +149,7 @@ impl Worker {
             return self.drop_client(id, "client close request");
         }
         if header.tag != b'p' {
-            return self.refuse(id, &Refusal::UnknownMessage(tag_name(header.tag)));
+            return self.refuse(id, &Refusal::UnknownMessage);
         }
         let asked = std::mem::replace(&mut login.asked, Asked::Nothing);
         match asked {
@@ -158,7 +158,7 @@ impl Worker {
             Asked::Scram => self.on_scram_first(id, &body),
             Asked::Proof(scram) => self.on_proof(id, *scram, &body),
             Asked::Nothing | Asked::Deriving(_) => {
-                self.refuse(id, &Refusal::UnknownMessage(tag_name(header.tag)));
+                self.refuse(id, &Refusal::UnknownMessage);
             }
         }
     }
@@ -319,10 +319,6 @@ fn is_set(secret: Option<&Secret>) -> bool {
 
 fn is_on(value: &str) -> bool {
     !matches!(value.to_ascii_lowercase().as_str(), "false" | "off" | "no" | "0" | "f" | "n")
-}
-
-fn tag_name(tag: u8) -> String {
-    char::from(tag).escape_default().to_string()
 }
 
 /// Fresh random bytes.

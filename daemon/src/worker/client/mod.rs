@@ -122,11 +122,6 @@ impl Client {
         matches!(self.stage, Stage::Session)
     }
 
-    /// In no transaction, with nothing asked and nothing half sent.
-    pub(crate) fn is_between_transactions(&self) -> bool {
-        self.lease.is_none() && self.body_left == 0
-    }
-
     pub(crate) fn user(&self) -> &str {
         self.identity.as_ref().map_or("(nouser)", |identity| &identity.user)
     }

@@ -73,11 +73,16 @@ impl Worker {
     /// Takes the permit of a client. It is tried at its accept, so that a worker which is about to
     /// leave still serves whom it has accepted, and again when its startup packet is there.
     fn admit(&mut self, id: ClientId) {
-        if self.client(id).is_some_and(|client| !client.admitted)
-            && self.permits.take(&[LimitKey::Clients]) == Permit::Granted
-            && let Some(client) = self.client(id)
-        {
-            client.admitted = true;
+        if self.client(id).is_none_or(|client| client.admitted) {
+            return;
+        }
+        let mut admitted = self.permits.take(&[LimitKey::Clients]) == Permit::Granted;
+        if !admitted && self.is_leaving() {
+            self.permits.take_anyway(&[LimitKey::Clients]);
+            admitted = true;
+        }
+        if let Some(client) = self.client(id) {
+            client.admitted = admitted;
         }
     }
 

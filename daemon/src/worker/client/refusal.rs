@@ -39,8 +39,11 @@ pub(crate) enum Refusal {
     Replication,
     #[error("bad packet header: '{0}'")]
     BadHeader(String),
-    #[error("unknown pkt: {0}")]
-    UnknownMessage(String),
+    #[error("unknown pkt")]
+    UnknownMessage,
+    /// The server said what it should not.
+    #[error("{0}")]
+    OutOfStep(String),
     #[error("{0}")]
     BadMessage(&'static str),
     #[error("packet too large (max_packet_size)")]
@@ -100,7 +103,8 @@ impl Refusal {
             | Self::Configuration
             | Self::NotAllowed
             | Self::BadHeader(_)
-            | Self::UnknownMessage(_)
+            | Self::UnknownMessage
+            | Self::OutOfStep(_)
             | Self::BadMessage(_)
             | Self::TooLarge
             | Self::QueryWaitTimeout

@@ -49,6 +49,8 @@ enum What {
 #[derive(Debug, Default)]
 struct Book {
     unnamed: Unnamed,
+    /// Counts the changes of `unnamed`: a server that has an older one does not have it.
+    version: u64,
     named: HashSet<Box<[u8]>>,
     /// More names than are remembered: the server is this client's for good, whatever it is asked.
     countless: bool,
@@ -146,7 +148,7 @@ impl Statements {
         let Some(pending) = book.take(ticket) else { return false };
         match pending.what {
             What::Parse(unnamed) if pending.name.is_empty() => {
-                book.unnamed = unnamed;
+                book.set_unnamed(unnamed);
                 return true;
             }
             What::Parse(_) if book.named.len() >= NAMES || pending.name.len() > LONGEST_NAME => {
@@ -155,7 +157,7 @@ impl Statements {
             What::Parse(_) => {
                 book.named.insert(pending.name);
             }
-            What::Close if pending.name.is_empty() => book.unnamed = Unnamed::None,
+            What::Close if pending.name.is_empty() => book.set_unnamed(Unnamed::None),
             What::Close => {
                 book.named.remove(&pending.name);
             }
@@ -169,14 +171,14 @@ impl Statements {
             && let Some(pending) = book.take(ticket)
             && pending.name.is_empty()
         {
-            book.unnamed = Unnamed::None;
+            book.set_unnamed(Unnamed::None);
         }
     }
 
     /// A simple query ran: it drops the unnamed statement.
     pub(crate) fn query_ran(&mut self) {
         if let Some(book) = &mut self.0 {
-            book.unnamed = Unnamed::None;
+            book.set_unnamed(Unnamed::None);
         }
     }
 
@@ -201,6 +203,11 @@ impl Statements {
         })
     }
 
+    /// Which of its unnamed statements the client believes to have.
+    pub(crate) fn version(&self) -> u64 {
+        self.0.as_ref().map_or(0, |book| book.version)
+    }
+
     /// Named statements.
     pub(crate) fn count(&self) -> usize {
         self.0.as_ref().map_or(0, |book| book.named.len())
@@ -208,7 +215,9 @@ impl Statements {
 
     /// The server is gone or was reset.
     pub(crate) fn forget(&mut self) {
-        self.0 = None;
+        if let Some(book) = &mut self.0 {
+            **book = Book { version: book.version + 1, ..Book::default() };
+        }
     }
 }
 
@@ -220,6 +229,11 @@ pub(crate) enum OnServer {
 }
 
 impl Book {
+    fn set_unnamed(&mut self, unnamed: Unnamed) {
+        self.unnamed = unnamed;
+        self.version += 1;
+    }
+
     fn push(&mut self, name: &[u8], what: What) -> u64 {
         self.tickets += 1;
         let (ticket, batch) = (self.tickets, self.batch);

@@ -77,6 +77,7 @@ impl Worker {
         ];
         match self.permits.take(&keys) {
             Permit::Granted => {}
+            Permit::Denied(_) if self.is_leaving() => self.permits.take_anyway(&keys),
             Permit::Denied(LimitKey::ClientsOfUser(_)) => return Err(Refusal::TooManyForUser),
             Permit::Denied(_) => return Err(Refusal::TooManyForDatabase),
         }

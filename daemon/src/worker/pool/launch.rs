@@ -170,8 +170,7 @@ impl Worker {
             return false;
         }
         // What a leaving worker holds, it may use for those whom it still serves.
-        let leaves = self.drain.is_some() || self.share.is_none();
-        !leaves || (pool.wanted() == 0 && (idle > 1 || pool.clients == 0))
+        !self.is_leaving() || (pool.wanted() == 0 && (idle > 1 || pool.clients == 0))
     }
 
     /// Closes idle servers above the part, after the part has become smaller.

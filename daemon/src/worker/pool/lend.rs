@@ -125,6 +125,8 @@ impl Worker {
         let doubtful = server.tracker.doubtful() && server.tracker.status() == b'I';
         if (clean || doubtful) && self.may_end_lease(client_id) {
             self.end_lease(id, client_id);
+        } else if clean {
+            self.client_is_free(client_id);
         }
         if self.client(client_id).is_some_and(|client| !client.input.is_empty()) {
             self.resumed.push_back(client_id);

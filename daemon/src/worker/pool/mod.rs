@@ -6,6 +6,7 @@
 pub(crate) mod backoff;
 pub(crate) mod launch;
 pub(crate) mod lend;
+pub(crate) mod lessons;
 pub(crate) mod permits;
 
 use std::collections::VecDeque;

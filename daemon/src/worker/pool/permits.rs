@@ -100,10 +100,16 @@ impl Permits {
                 return Permit::Denied(key.clone());
             }
         }
+        self.take_anyway(keys);
+        Permit::Granted
+    }
+
+    /// Takes one under all of `keys`, also above the part: a worker that is leaving, and so has no part
+    /// any more, still serves those whom it has accepted.
+    pub(crate) fn take_anyway(&mut self, keys: &[LimitKey]) {
         for key in keys {
             *self.held.entry(key.clone()).or_default() += 1;
         }
-        Permit::Granted
     }
 
     /// One under all of `keys` is to be given back, and still counts.

@@ -34,7 +34,7 @@ enum Next {
     /// The lease has ended, or the pooler's own batch: the owner goes on.
     Over,
     /// The server is out of step.
-    Broken(String),
+    Broken(&'static str),
 }
 
 /// What a server's answer led to.
@@ -43,7 +43,8 @@ pub(crate) enum Answered {
     Partly(usize),
     /// Consumed so many bytes, and a request of the pooler or the lease is done.
     Over(usize),
-    Broken(String),
+    /// In PgBouncer's words.
+    Broken(&'static str),
 }
 
 impl Worker {
@@ -75,7 +76,10 @@ impl Worker {
         let header = match frame::header(rest) {
             Ok(Some(header)) => header,
             Ok(None) => return Next::Stop,
-            Err(error) => return Next::Broken(error.to_string()),
+            Err(error) => {
+                warn!("a server is out of step: {error}");
+                return Next::Broken("bad pkt header");
+            }
         };
         let here = rest.len().min(header.len);
         let whole = here == header.len;
@@ -86,7 +90,10 @@ impl Worker {
         let body = rest.get(frame::HEADER..here).unwrap_or_default();
         let seen = match server.tracker.server(header.tag, body) {
             Ok(seen) => seen,
-            Err(error) => return Next::Broken(error.to_string()),
+            Err(error) => {
+                warn!("a server is out of step: {error}");
+                return Next::Broken("unknown pkt");
+            }
         };
         self.seen(id, batch, header, body, seen, here)
     }
@@ -125,15 +132,16 @@ impl Worker {
         let Some(client) = self.client(client_id) else { return };
         match done {
             Done::Parse(Note::Statement(REPLAYED)) | Done::Close(Note::Statement(REPLAYED)) => {
+                let version = client.statements.version();
                 if let Some(server) = self.server(id) {
-                    server.unnamed_of = Some(client_id.serial);
+                    server.unnamed_of = Some((client_id.serial, version));
                 }
             }
             Done::Parse(Note::Statement(ticket)) => {
-                if client.statements.done(ticket)
-                    && let Some(server) = self.server(id)
-                {
-                    server.unnamed_of = Some(client_id.serial);
+                let is_unnamed = client.statements.done(ticket);
+                let version = client.statements.version();
+                if is_unnamed && let Some(server) = self.server(id) {
+                    server.unnamed_of = Some((client_id.serial, version));
                 }
             }
             Done::Close(Note::Statement(ticket)) => {

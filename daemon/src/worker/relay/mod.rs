@@ -4,6 +4,7 @@
 //! tracker says what they mean. A blocked direction pauses its own source and never the other.
 
 pub(crate) mod answer;
+mod count;
 pub(crate) mod request;
 
 /// A request is lent a server when its first message is whole, or when so much of it is here.

@@ -122,10 +122,7 @@ impl Worker {
                 // Postgres ignores late COPY messages, and a Flush with nothing to flush.
                 b'd' | b'c' | b'f' | b'H' => return self.discard(id, batch, header),
                 _ if !is_request(header.tag) => {
-                    let refusal = Refusal::UnknownMessage(
-                        char::from(header.tag).escape_default().to_string(),
-                    );
-                    self.refuse_request(id, batch, &refusal);
+                    self.refuse_request(id, batch, &Refusal::UnknownMessage);
                     return Next::Gone;
                 }
                 _ if !whole && rest.len() < LEND_AT => return Next::Stop,
@@ -185,8 +182,8 @@ impl Worker {
         match entry.tracker.client(header.tag, note) {
             Ok(Forward::Pass) => {}
             Ok(Forward::Discard) => return self.discard(id, batch, header),
-            Err(error) => {
-                self.refuse_request(id, batch, &Refusal::UnknownMessage(error.to_string()));
+            Err(_) => {
+                self.refuse_request(id, batch, &Refusal::UnknownMessage);
                 return Next::Gone;
             }
         }
@@ -288,9 +285,10 @@ impl Worker {
         if entry.tracker.skipping() {
             return true;
         }
-        let is_own = entry.unnamed_in_batch || entry.unnamed_of == Some(id.serial);
-        let on_server = if is_own { OnServer::Own } else { OnServer::Another };
+        let (in_batch, unnamed_of) = (entry.unnamed_in_batch, entry.unnamed_of);
         let Some(client) = self.client(id) else { return false };
+        let is_own = in_batch || unnamed_of == Some((id.serial, client.statements.version()));
+        let on_server = if is_own { OnServer::Own } else { OnServer::Another };
         match client.statements.before_use(name, on_server) {
             Before::Nothing => {}
             Before::Wait => {
@@ -367,31 +365,6 @@ impl Worker {
             Sent::Broken => {}
         }
         self.client(id).map(drop)
-    }
-
-    fn count_received(&mut self, id: ClientId, bytes: usize) {
-        if let Some(totals) = self.totals_of(id) {
-            totals.received += bytes as u64;
-        }
-    }
-
-    fn count_server_parse(&mut self, id: ClientId) {
-        if let Some(totals) = self.totals_of(id) {
-            totals.server_parses += 1;
-        }
-    }
-
-    fn count_statement(&mut self, id: ClientId, tag: u8) {
-        if let Some(totals) = self.totals_of(id) {
-            match tag {
-                b'P' => {
-                    totals.client_parses += 1;
-                    totals.server_parses += 1;
-                }
-                b'B' => totals.binds += 1,
-                _ => {}
-            }
-        }
     }
 }
 

@@ -350,9 +350,13 @@ impl Worker {
         let Some(pool) = self.pools.get_mut(pool_id.0) else { return };
         pool.opening = pool.opening.saturating_sub(1);
         pool.connected += 1;
+        let was_failing = pool.backoff.reason().is_some();
         pool.backoff.succeed();
         pool.welcome = Some(Rc::new(Welcome { fixed, values }));
         let setup = pool.database.connect_query.clone();
+        if was_failing {
+            self.teach(pool_id, None);
+        }
         self.greet_all(pool_id);
         match setup.filter(|query| !query.is_empty()) {
             Some(query) => self.run_own(id, Phase::Setup, &query),

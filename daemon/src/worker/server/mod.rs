@@ -68,8 +68,8 @@ pub(crate) struct Server {
     pub(crate) vars: Values,
     /// The values at login, which RESET returns to.
     pub(crate) defaults: Values,
-    /// The serial of the client whose unnamed statement is on this server.
-    pub(crate) unnamed_of: Option<u32>,
+    /// The serial of the client whose unnamed statement is on this server, and which one of its.
+    pub(crate) unnamed_of: Option<(u32, u64)>,
     /// The unnamed statement was parsed or closed for the client in the batch that is open: it holds
     /// up to the next Sync, since whatever makes the server skip it skips the rest too.
     pub(crate) unnamed_in_batch: bool,

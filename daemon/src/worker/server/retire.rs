@@ -12,7 +12,7 @@ use pgfleet_wire::back::ErrorFields;
 use pgfleet_wire::front;
 
 use super::Phase;
-use crate::link::message::ToSupervisor;
+use crate::link::message::{Failure, ToSupervisor};
 use crate::worker::client::refusal::Refusal;
 use crate::worker::completion::Requester;
 use crate::worker::ids::{PoolId, ServerId};
@@ -179,7 +179,11 @@ impl Worker {
             if explained {
                 self.linger(client_id, reason);
             } else {
-                self.refuse(client_id, &Refusal::ServerCrashed);
+                let refusal = match lost {
+                    Lost::Ended => Refusal::ServerCrashed,
+                    Lost::OutOfStep => Refusal::OutOfStep(reason.to_owned()),
+                };
+                self.refuse(client_id, &refusal);
             }
         }
         match lost {
@@ -211,6 +215,11 @@ impl Worker {
         let (now, retry) = (self.now, self.settings.global.server_login_retry);
         let Some(pool) = self.pool(id) else { return };
         pool.backoff.fail(what, reason.to_owned(), retry, now);
+        let failure = match what {
+            Failed::Connect => Failure::Connect(reason.to_owned()),
+            Failed::Login => Failure::Login(reason.to_owned()),
+        };
+        self.teach(id, Some(failure));
         self.hungry.insert(id);
         let Some(pool) = self.pool(id) else { return };
         if pool.connected > 0 || what == Failed::Connect {

@@ -84,10 +84,21 @@ impl Fleet {
                 let err = fs::read_to_string(self.path("err")).unwrap_or_default();
                 return Some(Err(Printed { status: status.code(), out: String::new(), err }));
             }
-            self.try_console("show version").ok().map(|_| Ok(()))
+            self.is_ready().then_some(Ok(()))
         });
         ready.unwrap_or_else(|| {
             Err(Printed { status: None, out: String::new(), err: "no console came up".to_owned() })
+        })
+    }
+
+    /// Whether all wanted workers serve: the console answers before.
+    fn is_ready(&self) -> bool {
+        if reference::is_set() {
+            return self.try_console("show version").is_ok();
+        }
+        self.try_console("show fleet").is_ok_and(|fleet| {
+            let number = |key| fleet.find("key", key).map(|row| row.number("value"));
+            number("serving") >= number("wanted")
         })
     }
 
