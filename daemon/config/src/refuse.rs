@@ -3,7 +3,7 @@
 //! The draft calls it after the checks.
 
 use crate::{
-    AuthType, Database, Global, LimitMode, Problem, Settings, SslMode, fault::Fault,
+    AuthType, Database, Global, LimitMode, PoolMode, Problem, Settings, SslMode, fault::Fault,
     problem::Places,
 };
 
@@ -14,6 +14,10 @@ const TLS: &str = "and keep the connections on a private network or a Unix socke
 pub(crate) fn refuse(settings: &Settings, places: &Places) -> Vec<Problem> {
     let mut refused = of_global(&settings.global);
     refused.extend(settings.databases.values().chain(&settings.fallback).flat_map(of_database));
+    let users = settings.users.values();
+    refused.extend(users.filter_map(|user| {
+        statement_mode(&format!("users.{}.pool_mode", user.name), user.pool_mode)
+    }));
     let problem = |refused: Refused| {
         let reason = format!("{} is not supported in this version", refused.what);
         places.problem(&refused.key, Fault::new(reason, refused.remedy))
@@ -62,6 +66,7 @@ fn of_global(global: &Global) -> Vec<Refused> {
         server.map(|mode| {
             Refused::new("server_tls_sslmode", mode.word(), format!("set it to prefer, {TLS}"))
         }),
+        statement_mode("pool_mode", Some(global.pool_mode)),
         shared.then(|| Refused::new("limit_mode", "shared", "set it to divided")),
         global
             .disable_pqexec
@@ -75,5 +80,13 @@ fn of_global(global: &Global) -> Vec<Refused> {
 fn of_database(db: &Database) -> Vec<Refused> {
     let set = [("auth_user", db.auth_user.is_some()), ("auth_query", db.auth_query.is_some())];
     let refused = |key: &str| Refused::new(&format!("databases.{}.{key}", db.name), key, LOOKUP);
-    set.into_iter().filter(|(_, set)| *set).map(|(key, _)| refused(key)).collect()
+    let lookups = set.into_iter().filter(|(_, set)| *set).map(|(key, _)| refused(key));
+    let mode = statement_mode(&format!("databases.{}.pool_mode", db.name), db.pool_mode);
+    lookups.chain(mode).collect()
+}
+
+/// It would have to refuse transactions, which this version does not.
+fn statement_mode(key: &str, mode: Option<PoolMode>) -> Option<Refused> {
+    let is_it = mode == Some(PoolMode::Statement);
+    is_it.then(|| Refused::new(key, "pool_mode statement", "set it to transaction or session"))
 }

@@ -66,10 +66,13 @@ fn a_file_as_found_in_the_wild_loads() {
 fn the_content_tells_an_ini_from_toml() {
     for name in ["pgbouncer.conf", "x"] {
         assert_eq!(
-            good(name, "[pgbouncer]\npool_mode = statement\n").global.pool_mode,
-            PoolMode::Statement
+            good(name, "[pgbouncer]\npool_mode = transaction\n").global.pool_mode,
+            PoolMode::Transaction
         );
-        assert_eq!(good(name, "pool_mode = \"statement\"\n").global.pool_mode, PoolMode::Statement);
+        assert_eq!(
+            good(name, "pool_mode = \"transaction\"\n").global.pool_mode,
+            PoolMode::Transaction
+        );
     }
 }
 

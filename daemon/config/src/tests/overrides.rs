@@ -19,7 +19,7 @@ plain = ""
 own = "pool_size=5 min_pool_size=2 reserve_pool_size=3 pool_mode=transaction query_wait_timeout=7 max_db_connections=9 max_db_client_connections=0 server_lifetime=11"
 forced = "user=boss"
 [users.boss]
-pool_mode = "statement"
+pool_mode = "transaction"
 pool_size = 8
 query_wait_timeout = 0
 query_timeout = 0
@@ -44,7 +44,7 @@ fn the_user_beats_the_database_and_that_the_global() {
     );
     assert_eq!(s.pool_mode(plain, "x"), PoolMode::Session);
     assert_eq!(s.pool_mode(own, "x"), PoolMode::Transaction);
-    assert_eq!(s.pool_mode(forced, "x"), PoolMode::Statement);
+    assert_eq!(s.pool_mode(forced, "x"), PoolMode::Transaction);
     assert_eq!((s.min_pool_size(own), s.min_pool_size(plain)), (2, 0));
     assert_eq!((s.reserve_pool_size(own, "x"), s.reserve_pool_size(plain, "x")), (3, 0));
     assert_eq!((s.max_db_connections(own), s.max_db_connections(plain)), (9, 0));

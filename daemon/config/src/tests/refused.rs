@@ -16,6 +16,7 @@ fn what_would_weaken_security_is_refused() {
         ("auth_query = \"select 1\"", "auth_query auth_query"),
         ("limit_mode = \"shared\"", "limit_mode shared"),
         ("disable_pqexec = true", "disable_pqexec refusing simple queries"),
+        ("pool_mode = \"statement\"", "pool_mode pool_mode statement"),
     ];
     for (line, start) in cases {
         one("pgfleet.toml", line, &format!("1 {start} is not supported in this version"), "");
@@ -27,6 +28,17 @@ fn what_would_weaken_security_is_refused() {
         "3 databases.a.auth_query auth_query is not supported",
         "auth_file",
     );
+}
+
+#[test]
+fn statement_mode_is_refused_wherever_it_is_set() {
+    for (text, start) in [
+        ("auth_file = \"users.txt\"\n[databases]\na = \"pool_mode=statement\"\n", "3 databases.a"),
+        ("[users]\nu = \"pool_mode=statement\"\n", "2 users.u"),
+    ] {
+        let reason = format!("{start}.pool_mode pool_mode statement is not supported");
+        one("pgfleet.toml", text, &reason, "transaction or session");
+    }
 }
 
 #[test]

@@ -60,7 +60,7 @@ connect_query = "select 'x'"
 [databases."*"]
 host = "fallback"
 [users]
-short = "pool_mode=statement query_timeout=3"
+short = "pool_mode=transaction query_timeout=3"
 [users.long]
 max_user_connections = 9
 "#,
@@ -75,7 +75,7 @@ max_user_connections = 9
     assert_eq!((two.hosts[1].as_str(), two.pool_size), ("/run/pg", Some(7)));
     assert_eq!(two.query_wait_timeout, Some(Duration::from_secs(60)));
     assert_eq!(settings.databases["with.dot"].connect_query.as_deref(), Some("select 'x'"));
-    assert_eq!(settings.users["short"].pool_mode, Some(PoolMode::Statement));
+    assert_eq!(settings.users["short"].pool_mode, Some(PoolMode::Transaction));
     assert_eq!(settings.users["long"].max_user_connections, Some(9));
     let other = settings.database("other").unwrap();
     assert_eq!((other.name.as_str(), other.dbname.as_str()), ("other", "other"));
