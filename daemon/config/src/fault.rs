@@ -51,7 +51,7 @@ impl Fault {
     ) -> Self {
         let remedy = match nearest(name, known) {
             Some(known) => format!("did you mean {known}?"),
-            None => format!("remove it, or see pgfleet.toml(5) for the {what}s that there are"),
+            None => "remove it; pgfleet config show lists the keys that there are".to_owned(),
         };
         Self::new(format!("unknown {what}"), remedy)
     }

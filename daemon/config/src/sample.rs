@@ -54,7 +54,7 @@ impl SampleOptions {
 }
 
 const HEADER: &str = "\
-# Configuration of pgfleet; see pgfleet.toml(5), and check it with: pgfleet config check
+# Configuration of pgfleet; check it with: pgfleet config check
 # Keys have PgBouncer's names. Durations take units (\"30s\", \"5min\"), as do sizes (\"64MiB\"); plain numbers are seconds and bytes.
 # Limits are those of the whole fleet, whatever the number of workers.
 # A key that stands as a comment shows its default.

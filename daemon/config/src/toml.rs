@@ -31,7 +31,7 @@ pub(crate) fn read(file: &Path, text: &str) -> Layer {
             let reason = error.message().lines().collect::<Vec<_>>().join(", ");
             let fault = Fault::new(
                 format!("not valid TOML: {reason}"),
-                "see pgfleet.toml(5); text values need quotes",
+                "text values need quotes; pgfleet config show lists every key",
             );
             reader.layer.problems.push(Problem::in_file(file, line, fault));
             reader.layer.broken = true;

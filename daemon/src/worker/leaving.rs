@@ -22,7 +22,13 @@ const GRACE: Duration = Duration::from_secs(1);
 impl Worker {
     /// The supervisor says: leave.
     pub(crate) fn start_leaving(&mut self, drain: Drain) {
-        info!("leaving: {drain:?}");
+        match drain {
+            Drain::WhenClientsLeave => info!("leaving when the last client has left"),
+            Drain::BetweenTransactions(timeout) => info!(
+                "leaving: clients are let go between two transactions, all by {} s from now",
+                timeout.as_secs()
+            ),
+        }
         self.drain = Some((drain, Instant::now()));
         self.ledger.row(self.welcome.worker).set_accepting(Accepting::No);
         self.drop_listeners();
