@@ -59,6 +59,8 @@ impl Worker {
                 Next::Broken(why) => break Answered::Broken(why),
             }
         };
+        // Counted before it is said: a worker that is killed in between has not lost the count.
+        self.stats.publish();
         self.send_back(id, &batch);
         end
     }
