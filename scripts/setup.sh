@@ -24,7 +24,7 @@ has_postgres() {
     return 1
 }
 
-need cargo "Rust (see rust-lang.org, or your distribution)" "it builds pgfleet"
+need cargo "the Rust toolchain" "it builds pgfleet"
 need cc gcc "Rust links with it"
 has_postgres || {
     echo "setup: postgresql is missing: the $purpose runs against a real Postgres"
