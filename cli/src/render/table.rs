@@ -44,7 +44,7 @@ impl Look {
     /// The look for standard output as it is, and for what the operator said of colour.
     pub(crate) fn of_terminal(global: &Global) -> Self {
         let terminal = io::stdout().is_terminal();
-        // NO_COLOR counts when it is not empty: https://no-color.org
+        // NO_COLOR counts when it is not empty.
         let refused = global.no_color
             || env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
             || env::var_os("TERM").is_some_and(|term| term == "dumb");
