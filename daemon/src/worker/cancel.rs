@@ -6,12 +6,10 @@
 
 use std::cell::Cell;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
 use log::debug;
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, connect, socket};
 use pgfleet_wire::key::CancelKey;
 use pgfleet_wire::startup::cancel_request;
 
@@ -19,7 +17,8 @@ use super::client::Stage;
 use super::completion::{CancelOutcome, Completion, Requester};
 use super::ids::{ClientId, ServerId};
 use super::io::{Moved, read, write};
-use super::server::address::{Address, Sockaddr};
+use super::server::address::Address;
+use super::server::connect::dial;
 use super::server::{Backend, Phase};
 use super::state::Worker;
 use crate::link::bus::Bus;
@@ -142,7 +141,7 @@ async fn deliver(
     round: &Cell<u64>,
     meant: u64,
 ) -> io::Result<CancelOutcome> {
-    let stream = watch(dial(address)?)?;
+    let stream = watch(dial(address)?.0)?;
     let packet = cancel_request(backend.pid, &backend.secret);
     let mut sent = 0;
     while sent < packet.len() {
@@ -166,31 +165,5 @@ async fn deliver(
             // Postgres closes when it has sent the signal; some versions reset.
             Moved::End | Moved::Broken(_) => return Ok(CancelOutcome::Delivered),
         }
-    }
-}
-
-fn dial(address: &Address) -> io::Result<OwnedFd> {
-    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-    let open = |family| socket(family, SockType::Stream, flags, None);
-    let (fd, connected) = match address.sockaddr()? {
-        Sockaddr::V4(target) => {
-            let fd = open(AddressFamily::Inet)?;
-            let connected = connect(fd.as_raw_fd(), &target);
-            (fd, connected)
-        }
-        Sockaddr::V6(target) => {
-            let fd = open(AddressFamily::Inet6)?;
-            let connected = connect(fd.as_raw_fd(), &target);
-            (fd, connected)
-        }
-        Sockaddr::Unix(target) => {
-            let fd = open(AddressFamily::Unix)?;
-            let connected = connect(fd.as_raw_fd(), &target);
-            (fd, connected)
-        }
-    };
-    match connected {
-        Ok(()) | Err(nix::errno::Errno::EINPROGRESS) => Ok(fd),
-        Err(error) => Err(error.into()),
     }
 }

@@ -27,7 +27,7 @@ use crate::worker::pool::backoff::Failed;
 use crate::worker::state::Worker;
 
 /// Whether a connect is done.
-enum Connect {
+pub(crate) enum Connect {
     Done,
     UnderWay,
 }
@@ -154,7 +154,11 @@ impl Worker {
     }
 }
 
-fn dial(address: &Address) -> io::Result<(OwnedFd, Connect)> {
+/// Begins to connect, without waiting; a cancel request uses it too.
+///
+/// # Errors
+/// What the kernel refuses at once, and an address that does not fit.
+pub(crate) fn dial(address: &Address) -> io::Result<(OwnedFd, Connect)> {
     let sockaddr = address.sockaddr()?;
     let (family, target): (_, &dyn AsSockaddr) = match &sockaddr {
         Sockaddr::V4(target) => (AddressFamily::Inet, target),
