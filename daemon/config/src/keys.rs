@@ -56,8 +56,8 @@ keys! {
     max_prepared_statements: u32, Count, "200", Live, NotYet("a client that has prepared a statement keeps its server"), PgBouncer, "Prepared statements to keep on each server; 0 turns their handling off.";
     scram_iterations: u32, Count, "4096", Live, Honoured, PgBouncer, "Iterations of the SCRAM secrets that are made from passwords.";
     resolv_conf: Option<PathBuf>, File, "", Restart, NO_DNS, PgBouncer, "File with the settings of the resolver.";
-    autodb_idle_timeout: Duration, Seconds, "3600", Live, NotYet("databases made from * are kept"), PgBouncer, "Drop a database made from * that nobody used for this long.";
-    pool_idle_timeout: Duration, Seconds, "0", Live, NotYet("empty pools are kept"), PgBouncer, "Drop an empty pool after this long; 0 turns it off.";
+    autodb_idle_timeout: Duration, Seconds, "3600", Live, Honoured, PgBouncer, "Drop a database made from * that nobody used for this long.";
+    pool_idle_timeout: Duration, Seconds, "0", Live, Honoured, PgBouncer, "Drop an empty pool after this long; 0 turns it off.";
     dns_max_ttl: Duration, Seconds, "15", Live, NO_DNS, PgBouncer, "How long a resolved name is remembered.";
     dns_nxdomain_ttl: Duration, Seconds, "15", Live, NO_DNS, PgBouncer, "How long it is remembered that a name does not resolve.";
     dns_zone_check_period: Duration, Seconds, "0", Live, NO_DNS, PgBouncer, "How often to look whether a zone has changed; 0 turns it off.";

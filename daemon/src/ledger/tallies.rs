@@ -15,9 +15,9 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 /// Numbers of one row.
 pub(crate) const NUMBERS: usize = 12;
 /// Rows that are kept; databases beyond them are heard of by the heartbeat alone.
-const ROWS: usize = 1024;
+pub(crate) const ROWS: usize = 1024;
 /// The longest name of a row.
-const NAME: usize = 120;
+pub(crate) const NAME: usize = 120;
 /// The length of the name, the name, the numbers.
 const ROW: usize = 8 + NAME + 8 * NUMBERS;
 const LENGTH: usize = ROWS * ROW;
@@ -34,6 +34,13 @@ impl Tallies {
         nix::unistd::ftruncate(&fd, i64::try_from(LENGTH).unwrap_or(i64::MAX))?;
         fcntl(&fd, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW))?;
         Ok((Self(map(&fd)?), fd))
+    }
+
+    /// Takes one row out.
+    pub(crate) fn clear(&mut self, row: usize) {
+        if let Some(bytes) = self.0.get_mut(row * ROW..(row + 1) * ROW) {
+            bytes.fill(0);
+        }
     }
 
     /// Writes one row; what has no place is left out.
@@ -59,12 +66,12 @@ fn map(fd: &OwnedFd) -> io::Result<MmapMut> {
     unsafe { MmapMut::map_mut(fd) }
 }
 
-/// The rows that a worker has written, by name. What does not look like a row ends them.
+/// The rows that a worker has written, by name. What does not look like a row is passed over.
 pub(crate) fn read(fd: OwnedFd) -> io::Result<Vec<(String, [u64; NUMBERS])>> {
     let file = std::fs::File::from(fd);
     let mut bytes = vec![0; LENGTH];
     file.read_exact_at(&mut bytes, 0)?;
-    Ok(bytes.chunks_exact(ROW).map_while(row).collect())
+    Ok(bytes.chunks_exact(ROW).filter_map(row).collect())
 }
 
 fn row(bytes: &[u8]) -> Option<(String, [u64; NUMBERS])> {
@@ -94,6 +101,16 @@ mod tests {
             rows,
             [("one".to_owned(), [u64::MAX; NUMBERS]), ("two".to_owned(), [2; NUMBERS])]
         );
+    }
+
+    #[test]
+    fn a_row_that_was_cleared_hides_none_behind_it() {
+        let (mut tallies, fd) = Tallies::create().unwrap();
+        tallies.write(0, "one", &[1; NUMBERS]);
+        tallies.write(1, "two", &[2; NUMBERS]);
+        tallies.clear(0);
+        tallies.clear(ROWS);
+        assert_eq!(read(fd).unwrap(), [("two".to_owned(), [2; NUMBERS])]);
     }
 
     #[test]

@@ -54,6 +54,9 @@ pub(crate) enum Merge {
     Supervisor,
 }
 
+/// The name of the statistics of all databases that are gone; no client can ask for one of this name.
+pub(crate) const FOLDED: &str = "\0";
+
 /// One column.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Column {

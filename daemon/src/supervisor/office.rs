@@ -238,7 +238,11 @@ impl Office {
     }
 
     fn stats_due(&mut self) {
-        self.totals.sample(Instant::now());
+        let now = Instant::now();
+        self.totals.sample(now);
+        let databases = &self.settings.databases;
+        let patience = self.settings.global.autodb_idle_timeout;
+        self.totals.forget(now, patience, |name| databases.contains_key(name));
         if self.settings.global.log_stats {
             log::info!("{}", super::totals::line(&self.totals.summary()));
         }

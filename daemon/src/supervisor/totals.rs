@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::gather::int;
 use crate::ledger::tallies;
 use crate::link::message::WorkerId;
-use crate::link::table::{Question, Row, Value};
+use crate::link::table::{FOLDED, Question, Row, Value};
 
 /// The numbers of one database, in the order of `Question::Stats` after its name.
 pub(crate) type Numbers = Vec<i64>;
@@ -35,6 +35,8 @@ pub(crate) mod place {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Summary {
     pub(crate) totals: ByDatabase,
+    /// Of databases that are gone.
+    pub(crate) folded: Numbers,
     pub(crate) averages: ByDatabase,
 }
 
@@ -43,6 +45,8 @@ pub(crate) struct Summary {
 pub(crate) struct Totals {
     living: BTreeMap<WorkerId, ByDatabase>,
     dead: ByDatabase,
+    /// Databases that only dead workers knew, and since when.
+    forgotten: BTreeMap<String, Instant>,
     sampled: (Instant, ByDatabase),
     averages: ByDatabase,
 }
@@ -52,14 +56,16 @@ impl Totals {
         Self {
             living: BTreeMap::new(),
             dead: ByDatabase::new(),
+            forgotten: BTreeMap::new(),
             sampled: (now, ByDatabase::new()),
             averages: ByDatabase::new(),
         }
     }
 
-    /// What a worker counts now. Rows that do not look like statistics are passed over.
+    /// What a worker counts now: all its rows. Those that do not look like statistics are passed over.
     pub(crate) fn heard(&mut self, worker: WorkerId, rows: &[Row]) {
         let known = self.living.entry(worker).or_default();
+        known.clear();
         for row in rows {
             if row.len() != Question::Stats.spec().len() {
                 continue;
@@ -76,6 +82,11 @@ impl Totals {
         match tallies::read(tallies) {
             Ok(rows) => {
                 let known = self.living.entry(worker).or_default();
+                let has_folded = rows.iter().any(|(database, _)| database == FOLDED);
+                if has_folded && rows.len() < tallies::ROWS {
+                    // Rows that were folded since the last heartbeat are counted there.
+                    known.retain(|database, _| database.len() > tallies::NAME);
+                }
                 for (database, numbers) in rows {
                     let numbers = numbers.map(|it| i64::try_from(it).unwrap_or(i64::MAX));
                     known.insert(database, numbers.to_vec());
@@ -103,7 +114,8 @@ impl Totals {
 
     /// A period is over: averages are those of this period from now on.
     pub(crate) fn sample(&mut self, now: Instant) {
-        let totals = self.totals();
+        let mut totals = self.totals();
+        totals.remove(FOLDED);
         let (since, before) = &self.sampled;
         let period = now.duration_since(*since);
         let average = |(database, numbers): (&String, &Numbers)| {
@@ -115,14 +127,49 @@ impl Totals {
     }
 
     pub(crate) fn summary(&self) -> Summary {
-        Summary { totals: self.totals(), averages: self.averages.clone() }
+        let mut totals = self.totals();
+        let folded = totals.remove(FOLDED).unwrap_or_default();
+        Summary { totals, folded, averages: self.averages.clone() }
+    }
+
+    /// Folds what is known of databases that no living worker has known for so long, and that are not
+    /// `configured`: the sums keep it.
+    pub(crate) fn forget(
+        &mut self,
+        now: Instant,
+        patience: Duration,
+        configured: impl Fn(&str) -> bool,
+    ) {
+        let (living, dead) = (&self.living, &self.dead);
+        let is_gone = |name: &str| {
+            name != FOLDED
+                && !configured(name)
+                && !living.values().any(|known| known.contains_key(name))
+        };
+        self.forgotten.retain(|name, _| is_gone(name));
+        for name in dead.keys().filter(|name| is_gone(name)) {
+            self.forgotten.entry(name.clone()).or_insert(now);
+        }
+        let is_due = |since: &Instant| now.duration_since(*since) >= patience;
+        let due: Vec<String> = self
+            .forgotten
+            .iter()
+            .filter(|(_, since)| is_due(since))
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in due {
+            self.forgotten.remove(&name);
+            if let Some(numbers) = self.dead.remove(&name) {
+                add(self.dead.entry(FOLDED.to_owned()).or_default(), &numbers);
+            }
+        }
     }
 }
 
 /// The sum over all databases.
-pub(crate) fn sum(numbers: &ByDatabase) -> Numbers {
+pub(crate) fn sum<'a>(numbers: impl IntoIterator<Item = &'a Numbers>) -> Numbers {
     let mut sum = Numbers::new();
-    numbers.values().for_each(|numbers| add(&mut sum, numbers));
+    numbers.into_iter().for_each(|numbers| add(&mut sum, numbers));
     sum
 }
 
@@ -156,7 +203,7 @@ pub(crate) fn at(numbers: &[i64], place: usize) -> i64 {
 
 /// PgBouncer's line of statistics, for the whole fleet.
 pub(crate) fn line(summary: &Summary) -> String {
-    let averages = sum(&summary.averages);
+    let averages = sum(summary.averages.values());
     // Times are averages of averages in `sum`: they are worked out for each database, so weigh them.
     let weighed = |time: usize, count: usize| {
         let weight: i64 = summary.averages.values().map(|numbers| at(numbers, count)).sum();
@@ -220,6 +267,21 @@ mod tests {
         assert_eq!(totals.totals()["app"][place::XACTS], 12);
         totals.heard(worker(2), &[row(8)]);
         assert_eq!(totals.totals()["app"][place::XACTS], 13);
+    }
+
+    #[test]
+    fn sums_keep_what_databases_counted_that_are_gone() {
+        let start = Instant::now();
+        let mut totals = Totals::new(start);
+        totals.heard(worker(1), &[row(5)]);
+        totals.gone(worker(1));
+        let patience = Duration::from_secs(10);
+        totals.forget(start, patience, |name| name == "app");
+        totals.forget(start + patience, patience, |_| false);
+        assert_eq!(totals.summary().totals["app"][place::XACTS], 5);
+        totals.forget(start + patience * 2, patience, |_| false);
+        let summary = totals.summary();
+        assert_eq!((summary.totals.len(), summary.folded[place::XACTS]), (0, 5));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use log::{LevelFilter, debug, warn};
 use pgfleet_config::Settings;
 use pgfleet_config::share::Share;
 
+use super::ids::PoolId;
 use super::listener::Listener;
 use super::state::{Prepared, Worker};
 use super::vars::Tracked;
@@ -159,8 +160,8 @@ impl Worker {
         }
         let userlist = &self.settings.userlist;
         self.verifiers.retain(|user, (password, _)| userlist.get(user) == Some(password));
-        for index in 0..self.pools.len() {
-            self.apply_to_pool(index, &old);
+        for id in self.pools.ids() {
+            self.apply_to_pool(id, &old);
         }
         self.make_standing_pools();
     }
@@ -177,10 +178,10 @@ impl Worker {
         }
     }
 
-    fn apply_to_pool(&mut self, index: usize, old: &Settings) {
-        let Some(pool) = self.pools.get_mut(index) else { return };
+    fn apply_to_pool(&mut self, id: PoolId, old: &Settings) {
+        let Some(pool) = self.pools.get_mut(id) else { return };
         let Some(database) = self.settings.database(&pool.name) else {
-            return self.remove_database(index);
+            return self.remove_database(id);
         };
         let same_place = pool.database.dbname == database.dbname
             && pool.database.hosts == database.hosts
@@ -196,15 +197,15 @@ impl Worker {
         }
         if !same_place {
             pool.welcome = None;
-            self.close_servers_of(index);
+            self.close_servers_of(id);
         }
     }
 
-    fn close_servers_of(&mut self, index: usize) {
+    fn close_servers_of(&mut self, pool: PoolId) {
         let ids: Vec<_> = self
             .servers
             .iter()
-            .filter(|(_, server)| server.pool.0 == index)
+            .filter(|(_, server)| server.pool == pool)
             .map(|(_, server)| server.id)
             .collect();
         for id in ids {
@@ -217,17 +218,17 @@ impl Worker {
         }
     }
 
-    fn remove_database(&mut self, index: usize) {
+    fn remove_database(&mut self, pool: PoolId) {
         let clients: Vec<_> = self
             .clients
             .iter()
-            .filter(|(_, client)| client.pool.is_some_and(|pool| pool.0 == index))
+            .filter(|(_, client)| client.pool == Some(pool))
             .map(|(_, client)| client.id)
             .collect();
         for id in clients {
             self.refuse(id, &super::client::refusal::Refusal::DatabaseRemoved);
         }
-        self.close_servers_of(index);
+        self.close_servers_of(pool);
     }
 
     /// The kernel should rather end a worker than the supervisor.

@@ -1,7 +1,7 @@
 //! Names of the things a worker keeps in its tables.
 //!
-//! An index alone may be that of a successor; with its serial number it names one client or
-//! server for as long as the worker lives. Nothing here looks anything up.
+//! An index alone may be that of a successor; with its serial number it names one client,
+//! server or pool for as long as the worker lives. Nothing here looks anything up.
 
 /// One client of this worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,4 +26,7 @@ impl ServerId {
 
 /// One pool of this worker. Pools are never removed while they have a client or a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct PoolId(pub(crate) usize);
+pub(crate) struct PoolId {
+    pub(crate) index: u32,
+    pub(crate) serial: u32,
+}

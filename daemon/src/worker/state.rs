@@ -22,6 +22,7 @@ use super::listener::Listener;
 use super::peers::Peer;
 use super::pool::Pool;
 use super::pool::permits::Permits;
+use super::pool::table::Pools;
 use super::server::Server;
 use super::stats::{Stats, Totals};
 use super::vars::{Interner, Tracked};
@@ -70,8 +71,7 @@ pub(crate) struct Worker {
     pub(crate) quit: bool,
     pub(crate) clients: Slab<Client>,
     pub(crate) servers: Slab<Server>,
-    pub(crate) pools: Vec<Pool>,
-    pub(crate) pool_of: HashMap<(String, String), PoolId>,
+    pub(crate) pools: Pools,
     /// Pools with someone in line.
     pub(crate) hungry: HashSet<PoolId>,
     pub(crate) serial: u32,
@@ -134,8 +134,7 @@ impl Worker {
             quit: false,
             clients: Slab::new(),
             servers: Slab::new(),
-            pools: Vec::new(),
-            pool_of: HashMap::new(),
+            pools: Pools::default(),
             hungry: HashSet::new(),
             serial: 0,
             permits: Permits::default(),
@@ -173,7 +172,7 @@ impl Worker {
     }
 
     pub(crate) fn pool(&mut self, id: PoolId) -> Option<&mut Pool> {
-        self.pools.get_mut(id.0)
+        self.pools.get_mut(id)
     }
 
     /// The pool of a client that has one.
@@ -194,7 +193,7 @@ impl Worker {
     /// The statistics of a client's database.
     pub(crate) fn totals_of(&mut self, id: ClientId) -> Option<&mut Totals> {
         let pool = self.client(id)?.pool?;
-        let row = self.pools.get(pool.0)?.stats;
+        let row = self.pools.get(pool)?.stats;
         self.stats.at(row)
     }
 

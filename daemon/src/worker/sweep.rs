@@ -34,6 +34,7 @@ impl Worker {
         if round.is_multiple_of(CLIENTS_EVERY) {
             self.sweep_clients();
             self.keep_minimum();
+            self.expire_pools();
         }
         self.shrink();
         self.tell_excess();
@@ -79,11 +80,11 @@ impl Worker {
         let Some(server) = self.server(id) else { return };
         let close_needed = server.close_needed;
         let pool = server.pool;
-        let minimum = self.pools.get(pool.0).map_or(0, |pool| {
+        let minimum = self.pools.get(pool).map_or(0, |pool| {
             let least = self.settings.min_pool_size(&pool.database);
             self.share.map_or(0, |share| share.part(least))
         });
-        let spare = self.pools.get(pool.0).is_some_and(|pool| pool.connected > minimum as usize);
+        let spare = self.pools.get(pool).is_some_and(|pool| pool.connected > minimum as usize);
         if close_needed {
             self.retire(id, "server is to be closed");
         } else if is_over(idle, timeout) && spare {
@@ -98,7 +99,7 @@ impl Worker {
     pub(crate) fn has_had_its_time(&mut self, id: ServerId) -> bool {
         let Some(server) = self.servers.get(id.index as usize) else { return false };
         let age = self.now.saturating_duration_since(server.opened);
-        let Some(pool) = self.pools.get(server.pool.0) else { return false };
+        let Some(pool) = self.pools.get(server.pool) else { return false };
         let lifetime = self.settings.server_lifetime(&pool.database);
         let spread = lifetime / 10 * (id.serial % 8) / 8;
         !lifetime.is_zero() && age > lifetime + spread
@@ -168,7 +169,7 @@ impl Worker {
         let cancel = self.settings.global.cancel_wait_timeout;
         let mut due: Vec<(ClientId, Option<Refusal>)> = Vec::new();
         for (_, client) in &self.clients {
-            let age = client.connected.elapsed();
+            let age = self.now.saturating_duration_since(client.connected);
             match client.stage {
                 Stage::Opening | Stage::Login(_) if is_over(age, login) => {
                     due.push((client.id, Some(Refusal::LoginTimeout)));

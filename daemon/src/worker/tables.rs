@@ -3,7 +3,7 @@
 //! Each function makes the rows of one table, with a value for each column of its spec. They are read
 //! from the tables of the worker as they are now; nothing is changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 use log::debug;
@@ -51,9 +51,9 @@ impl Worker {
     }
 
     fn pools_table(&self) -> Vec<Row> {
-        let mut counts: Vec<[usize; 11]> = vec![[0; 11]; self.pools.len()];
+        let mut counts: HashMap<PoolId, [usize; 11]> = HashMap::new();
         for (_, server) in &self.servers {
-            let Some(row) = counts.get_mut(server.pool.0) else { continue };
+            let row = counts.entry(server.pool).or_default();
             let at = match server.phase {
                 Phase::Leased | Phase::Preparing => 4,
                 Phase::Held => 6,
@@ -70,16 +70,15 @@ impl Worker {
         }
         self.pools
             .iter()
-            .enumerate()
-            .filter(|(_, pool)| pool.clients > 0 || pool.servers > 0)
-            .map(|(index, pool)| self.pool_row(PoolId(index), pool, &counts[index]))
+            .filter(|pool| pool.clients > 0 || pool.servers > 0)
+            .map(|pool| self.pool_row(pool, counts.get(&pool.id).unwrap_or(&[0; 11])))
             .collect()
     }
 
-    fn pool_row(&self, id: PoolId, pool: &Pool, servers: &[usize; 11]) -> Row {
+    fn pool_row(&self, pool: &Pool, servers: &[usize; 11]) -> Row {
         let waiting = pool.waiting.len() + pool.greeting.len();
         let pinned = self.clients.iter().filter(|(_, client)| {
-            client.pool == Some(id) && client.lease.is_some() && client.statements.pin()
+            client.pool == Some(pool.id) && client.lease.is_some() && client.statements.pin()
         });
         let longest = pool.waiting.iter().chain(&pool.greeting).filter_map(|waiting| {
             self.clients.get(waiting.index as usize)?.waiting_since.map(|since| since.elapsed())
@@ -164,7 +163,7 @@ impl Worker {
             Address::Tcp(address) => (text(address.ip().to_string()), i64::from(address.port())),
             Address::Unix(_) | Address::Abstract(_) => (text("unix"), 0),
         };
-        let pool = self.pools.get(server.pool.0);
+        let pool = self.pools.get(server.pool);
         let pid = server.backend.as_ref().map_or(0, |backend| backend.pid);
         let at = self.tracked.position("application_name");
         let name = at.and_then(|at| server.vars.get(at)?.as_deref()).unwrap_or("");
@@ -213,7 +212,7 @@ impl Worker {
         of_client: impl Fn(&'a Client) -> &'a str,
     ) -> Vec<Row> {
         let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-        for pool in &self.pools {
+        for pool in self.pools.iter() {
             counts.entry(of_pool(pool)).or_default().0 += pool.servers;
         }
         for (_, client) in self.clients.iter().filter(|(_, client)| client.pool.is_some()) {

@@ -86,7 +86,8 @@ pub(super) fn averages_only(summary: &Summary) -> Table {
 /// SHOW TOTALS: the sums over all databases, one a row.
 pub(super) fn of_the_fleet(summary: &Summary) -> Table {
     let mut table = Table::new(&[("name", Type::Text), ("value", Type::Numeric)]);
-    let (total, average) = (totals::sum(&summary.totals), totals::sum(&summary.averages));
+    let all = summary.totals.values().chain([&summary.folded]);
+    let (total, average) = (totals::sum(all), totals::sum(summary.averages.values()));
     for (place, short) in SHORT.iter().enumerate() {
         table.push(vec![text(total_name(short)), number(totals::at(&total, place))]);
     }

@@ -115,7 +115,9 @@ impl Worker {
         if let Some(pool) = pool {
             self.leave_line(id, pool);
             self.lease_is_left(id);
+            let now = self.now;
             if let Some(pool) = self.pool(pool) {
+                pool.used = now;
                 pool.clients = pool.clients.saturating_sub(1);
             }
         }

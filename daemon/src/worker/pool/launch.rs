@@ -48,7 +48,7 @@ impl Worker {
 
     /// Opens one server, if a permit can be had for it.
     pub(crate) fn launch_one(&mut self, id: PoolId) -> bool {
-        let Some(pool) = self.pools.get(id.0) else { return false };
+        let Some(pool) = self.pools.get(id) else { return false };
         let keys = pool.limit_keys();
         if self.reserve_is_needed(id, &keys[0]) && !self.reserve_is_due(id) {
             self.deny(id);
@@ -84,7 +84,7 @@ impl Worker {
     }
 
     fn reserve_is_needed(&self, id: PoolId, key: &LimitKey) -> bool {
-        let Some(pool) = self.pools.get(id.0) else { return false };
+        let Some(pool) = self.pools.get(id) else { return false };
         self.permits
             .regular_part(&pool.name, &pool.user)
             .is_some_and(|regular| self.permits.held(key) >= regular)
@@ -113,10 +113,9 @@ impl Worker {
         let candidates = self
             .pools
             .iter()
-            .enumerate()
-            .filter(|(index, pool)| *index != wanting.0 && of_key(pool) && pool.wanted() == 0);
+            .filter(|pool| pool.id != wanting && of_key(pool) && pool.wanted() == 0);
         let oldest: Option<ServerId> = candidates
-            .filter_map(|(_, pool)| pool.idle.front().copied())
+            .filter_map(|pool| pool.idle.front().copied())
             .filter_map(|id| Some((self.servers.get(id.index as usize)?.since, id)))
             .min_by_key(|(since, _)| *since)
             .map(|(_, id)| id);
@@ -165,7 +164,7 @@ impl Worker {
 
     /// Whether one of `idle` servers of this pool is above this worker's part of a limit.
     pub(crate) fn is_surplus(&self, id: PoolId, idle: usize) -> bool {
-        let Some(pool) = self.pools.get(id.0) else { return false };
+        let Some(pool) = self.pools.get(id) else { return false };
         if !self.may_be_above || !pool.limit_keys().iter().any(|key| self.permits.is_over(key)) {
             return false;
         }
@@ -178,10 +177,10 @@ impl Worker {
         if !self.may_be_above {
             return;
         }
-        for index in 0..self.pools.len() {
+        for id in self.pools.ids() {
             while let Some((idle, oldest)) =
-                self.pools.get(index).and_then(|pool| Some((pool.idle.len(), *pool.idle.front()?)))
-                && self.is_surplus(PoolId(index), idle)
+                self.pools.get(id).and_then(|pool| Some((pool.idle.len(), *pool.idle.front()?)))
+                && self.is_surplus(id, idle)
             {
                 self.retire(oldest, "too many servers in the pool");
             }
@@ -192,10 +191,9 @@ impl Worker {
     /// Keeps `min_pool_size` servers in pools that are in use, one at a time.
     pub(crate) fn keep_minimum(&mut self) {
         let Some(share) = self.share else { return };
-        for index in 0..self.pools.len() {
-            let id = PoolId(index);
-            let now = self.now;
-            let Some(pool) = self.pools.get(index) else { return };
+        let now = self.now;
+        for id in self.pools.ids() {
+            let Some(pool) = self.pools.get(id) else { continue };
             let minimum = share.part(self.settings.min_pool_size(&pool.database));
             let in_use = pool.clients > 0 || pool.database.user.is_some();
             let enough = pool.servers >= minimum as usize;

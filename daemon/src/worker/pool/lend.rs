@@ -3,7 +3,6 @@
 //! First come, first served: a client that comes while others wait goes to the end of the line. A
 //! server goes back only if the tracker says that it is clean; everything else ends its backend.
 
-use std::rc::Rc;
 use std::time::Duration;
 
 use crate::worker::client::welcome::fast_failure;
@@ -224,7 +223,7 @@ impl Worker {
         }
         let Some(server) = self.server(id) else { return };
         let pool_id = server.pool;
-        let idle = self.pools.get(pool_id.0).map_or(0, |pool| pool.idle.len());
+        let idle = self.pools.get(pool_id).map_or(0, |pool| pool.idle.len());
         if self.is_surplus(pool_id, idle + 1) {
             return self.retire(id, "too many servers in the pool");
         }
@@ -246,7 +245,6 @@ impl Worker {
         server.enter(Phase::Idle, now);
         if let Some(pool) = self.pool(pool_id) {
             pool.idle.push_back(id);
-            pool.used = now;
         }
     }
 
@@ -289,34 +287,13 @@ impl Worker {
         database: pgfleet_config::Database,
         user: &str,
     ) -> PoolId {
-        let key = (name.to_owned(), user.to_owned());
-        if let Some(&pool) = self.pool_of.get(&key) {
-            return pool;
+        if let Some(id) = self.pools.find(name, user) {
+            return id;
         }
-        let id = PoolId(self.pools.len());
         let mode = self.settings.pool_mode(&database, user);
         let stats = self.stats.row_of(name);
-        self.pools.push(Pool {
-            name: name.to_owned(),
-            database: Rc::new(database),
-            user: user.to_owned(),
-            mode,
-            idle: std::collections::VecDeque::new(),
-            waiting: std::collections::VecDeque::new(),
-            greeting: Vec::new(),
-            opening: 0,
-            servers: 0,
-            connected: 0,
-            clients: 0,
-            welcome: None,
-            backoff: super::backoff::Backoff::default(),
-            next_host: 0,
-            denied: false,
-            stats,
-            used: self.now,
-        });
-        self.pool_of.insert(key, id);
-        id
+        let now = self.now;
+        self.pools.add(|id| Pool::new(id, user, database, mode, stats, now))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::worker::state::Worker;
 impl Worker {
     /// Tells the others.
     pub(crate) fn teach(&mut self, id: PoolId, failure: Option<Failure>) {
-        let Some(pool) = self.pools.get(id.0) else { return };
+        let Some(pool) = self.pools.get(id) else { return };
         let lesson = Lesson { database: pool.name.clone(), user: pool.user.clone(), failure };
         self.say(&ToSupervisor::Learned(lesson), None);
     }
@@ -20,6 +20,9 @@ impl Worker {
     pub(crate) fn learn(&mut self, lesson: Lesson) {
         let Some(database) = self.settings.database(&lesson.database) else { return };
         let (now, retry) = (self.now, self.settings.global.server_login_retry);
+        if lesson.failure.is_none() && self.pools.find(&lesson.database, &lesson.user).is_none() {
+            return;
+        }
         let id = self.find_pool(&lesson.database, database, &lesson.user);
         let Some(pool) = self.pool(id) else { return };
         match lesson.failure {

@@ -4,10 +4,12 @@
 //! no socket and asks the permits for every server; `lend` and `launch` act on it.
 
 pub(crate) mod backoff;
+mod expire;
 pub(crate) mod launch;
 pub(crate) mod lend;
 pub(crate) mod lessons;
 pub(crate) mod permits;
+pub(crate) mod table;
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -16,7 +18,7 @@ use std::time::Instant;
 use pgfleet_config::{Database, PoolMode};
 
 use self::backoff::Backoff;
-use super::ids::{ClientId, ServerId};
+use super::ids::{ClientId, PoolId, ServerId};
 use super::vars::Values;
 use crate::link::message::LimitKey;
 
@@ -28,6 +30,7 @@ pub(crate) struct Welcome {
 }
 
 pub(crate) struct Pool {
+    pub(crate) id: PoolId,
     /// The name that clients use.
     pub(crate) name: String,
     pub(crate) database: Rc<Database>,
@@ -55,6 +58,7 @@ pub(crate) struct Pool {
     pub(crate) next_host: usize,
     /// The row of the statistics.
     pub(crate) stats: usize,
+    /// It had a client or a server then.
     pub(crate) used: Instant,
 }
 
@@ -66,6 +70,46 @@ impl Pool {
             LimitKey::Database(self.name.clone()),
             LimitKey::User(self.user.clone()),
         ]
+    }
+
+    /// A pool without clients and servers.
+    pub(crate) fn new(
+        id: PoolId,
+        user: &str,
+        database: Database,
+        mode: PoolMode,
+        stats: usize,
+        now: Instant,
+    ) -> Self {
+        Self {
+            id,
+            name: database.name.clone(),
+            database: Rc::new(database),
+            user: user.to_owned(),
+            mode,
+            idle: VecDeque::new(),
+            waiting: VecDeque::new(),
+            greeting: Vec::new(),
+            opening: 0,
+            servers: 0,
+            connected: 0,
+            clients: 0,
+            welcome: None,
+            backoff: Backoff::default(),
+            denied: false,
+            next_host: 0,
+            stats,
+            used: now,
+        }
+    }
+
+    /// Nobody has anything to do with it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.clients == 0
+            && self.servers == 0
+            && self.opening == 0
+            && self.waiting.is_empty()
+            && self.greeting.is_empty()
     }
 
     /// Clients that want a server, now.

@@ -65,7 +65,7 @@ impl Worker {
 
     /// The permit goes back: there is no backend.
     fn never_opened(&mut self, id: PoolId, reason: &str) {
-        if let Some(pool) = self.pools.get_mut(id.0) {
+        if let Some(pool) = self.pools.get_mut(id) {
             pool.opening = pool.opening.saturating_sub(1);
             pool.servers = pool.servers.saturating_sub(1);
             let keys = pool.limit_keys();
@@ -117,7 +117,7 @@ impl Worker {
         };
         let watched = self.io.add(server.fd.as_fd(), server.token(), interest);
         entry.insert(server);
-        if let Some(pool) = self.pools.get(pool.0) {
+        if let Some(pool) = self.pools.get(pool) {
             let said = ServerCopy {
                 server: id.number(),
                 database: pool.name.clone(),

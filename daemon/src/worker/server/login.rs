@@ -69,7 +69,7 @@ impl Worker {
         let Some(server) = self.server(id) else { return };
         server.enter(Phase::Login(Box::default()), now);
         let pool = server.pool;
-        let Some(pool) = self.pools.get(pool.0) else { return };
+        let Some(pool) = self.pools.get(pool) else { return };
         let database = &pool.database;
         let mut parameters =
             vec![("user", pool.user.as_str()), ("database", database.dbname.as_str())];
@@ -309,14 +309,14 @@ impl Worker {
 
     fn server_user(&mut self, id: ServerId) -> String {
         let pool = self.server(id).map(|server| server.pool);
-        pool.and_then(|pool| self.pools.get(pool.0))
+        pool.and_then(|pool| self.pools.get(pool))
             .map_or_else(String::new, |pool| pool.user.clone())
     }
 
     /// The forced user's own password, else what the userlist has for the user.
     fn server_secret(&mut self, id: ServerId) -> Option<Secret> {
         let pool = self.server(id)?.pool;
-        let pool = self.pools.get(pool.0)?;
+        let pool = self.pools.get(pool)?;
         if let Some(password) = &pool.database.password
             && !password.is_empty()
         {
@@ -347,7 +347,7 @@ impl Worker {
         server.since = now;
         info!("{server} new connection to server");
         let (pool_id, values) = (server.pool, Rc::clone(&server.vars));
-        let Some(pool) = self.pools.get_mut(pool_id.0) else { return };
+        let Some(pool) = self.pools.get_mut(pool_id) else { return };
         pool.opening = pool.opening.saturating_sub(1);
         pool.connected += 1;
         let was_failing = pool.backoff.reason().is_some();

@@ -69,7 +69,7 @@ impl Worker {
         server.client = None;
         server.input = Vec::new();
         let pool = server.pool;
-        if let Some(pool) = self.pools.get(pool.0) {
+        if let Some(pool) = self.pools.get(pool) {
             let keys = pool.limit_keys();
             self.permits.start_leaving(&keys);
         }
@@ -123,8 +123,9 @@ impl Worker {
         let server = self.servers.remove(id.index as usize);
         self.io.remove(server.fd.as_fd());
         self.say(&ToSupervisor::Closed { server: id.number() }, None);
-        if let Some(pool) = self.pools.get_mut(server.pool.0) {
+        if let Some(pool) = self.pools.get_mut(server.pool) {
             pool.servers = pool.servers.saturating_sub(1);
+            pool.used = self.now;
             let keys = pool.limit_keys();
             if server.is_retiring() {
                 self.permits.leave(&keys);
