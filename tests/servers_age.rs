@@ -2,10 +2,15 @@
 //! These tests never take Postgres down; `outage` does.
 //! `make test` runs them over a real Postgres.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use pgfleet_harness::{
-    client::Client, cluster::Cluster, failure::Failure, fleet::Fleet, raw::message, wait,
+    client::Client,
+    cluster::{Cluster, Database},
+    failure::Failure,
+    fleet::{Fleet, setup},
+    raw::{Raw, message},
+    wait,
 };
 
 const PID: &str = "select pg_backend_pid()";
@@ -111,4 +116,111 @@ fn the_default_check_finds_nothing_wrong_with_a_good_server() {
         let batch = raw.ask(&message::unnamed("select $1::int", &[Some("7")]));
         assert_eq!(batch.expect("it runs").course(), "12DCZ");
     }
+}
+
+#[test]
+fn a_lifetime_of_zero_makes_each_server_for_one_lease() {
+    let database = Cluster::shared().database();
+    let fleet = Fleet::of(&database).workers(1).set("server_lifetime", 0).start();
+    let client = fleet.client();
+    let pids: Vec<String> = (0..4).map(|_| client.value(PID)).collect();
+    let distinct: HashSet<&String> = pids.iter().collect();
+    assert_eq!(distinct.len(), 4, "{pids:?}");
+    wait::until_true("the last one is closed too", || database.backends() == 0);
+}
+
+#[test]
+fn servers_are_lent_last_in_first_out_or_in_turn() {
+    let database = Cluster::shared().database();
+    for (round_robin, expected) in [(0, 1), (1, 3)] {
+        let fleet = Fleet::of(&database).workers(1).set("server_round_robin", round_robin).start();
+        let clients: Vec<Client> = (0..3).map(|_| fleet.client()).collect();
+        clients.iter().for_each(|client| client.run("begin"));
+        clients.iter().for_each(|client| client.run("commit"));
+        let used: HashSet<String> = (0..9).map(|_| clients[0].value(PID)).collect();
+        assert_eq!(used.len(), expected, "server_round_robin = {round_robin}");
+    }
+}
+
+/// A session whose database has been given other settings meanwhile.
+fn outdated(database: &Database<'_>, fast_close: u8) -> (Fleet, Raw) {
+    let mut fleet = Fleet::of(database)
+        .set("pool_mode", "session")
+        .set("server_fast_close", fast_close)
+        .start();
+    let mut raw = fleet.raw();
+    raw.query("begin").expect("it is served");
+    fleet.rewrite(|setup| setup.database_keys("connect_query='select 1'"));
+    fleet.reload();
+    (fleet, raw)
+}
+
+#[test]
+fn server_fast_close_ends_a_session_between_two_transactions() {
+    let database = Cluster::shared().database();
+    let (fleet, mut raw) = outdated(&database, 1);
+    wait::holds_for(Duration::from_secs(1), "the transaction goes on", || {
+        raw.query("select 1").is_ok()
+    });
+    raw.query("commit").expect("it is not interrupted");
+    let told = raw.until_closed().expect("it is closed").error();
+    assert_eq!(told, Some(Failure::new("FATAL", "08P01", "database configuration changed")));
+    assert_eq!(fleet.raw().query("select 1").expect("there is a new server").values(), ["1"]);
+}
+
+#[test]
+fn without_server_fast_close_a_session_keeps_its_old_server() {
+    let database = Cluster::shared().database();
+    let (_fleet, mut raw) = outdated(&database, 0);
+    raw.query("commit").expect("it is not interrupted");
+    wait::holds_for(Duration::from_secs(1), "it is served", || raw.query("select 1").is_ok());
+}
+
+/// The sum of all queries that the fleet has counted.
+fn counted(fleet: &Fleet) -> i64 {
+    let totals = fleet.console("show totals");
+    totals.find("name", "total_query_count").expect("it is counted").number("value")
+}
+
+#[test]
+fn databases_made_from_the_star_go_away_and_the_sums_keep_what_they_counted() {
+    let database = Cluster::shared().database();
+    let entry = setup::entry(database.cluster(), database.name());
+    let fleet = Fleet::of(&database)
+        .set("autodb_idle_timeout", 1)
+        .set("server_idle_timeout", 1)
+        .database("*", &entry)
+        .start();
+    let clients = ["one", "two"].map(|name| fleet.address().in_database(name));
+    let clients = clients.map(|address| Client::connect(&address).expect("* is for all names"));
+    clients.iter().for_each(|client| client.run("select 1"));
+    fleet.client().run("select 1");
+    wait::until_true("three queries are counted", || counted(&fleet) == 3);
+    drop(clients);
+    wait::until_true("only the real database is left", || {
+        let stats = fleet.console("show stats");
+        stats.rows().all(|row| row.text("database") == database.name()) && !stats.is_empty()
+    });
+    assert_eq!(counted(&fleet), 3);
+    fleet.kill_worker(1);
+    fleet.wait_for_workers(2);
+    assert_eq!(counted(&fleet), 3);
+}
+
+/// How many pools the workers remember.
+fn remembered(fleet: &Fleet) -> i64 {
+    fleet.console("show mem").find("name", "pool_cache").expect("pools are told of").number("used")
+}
+
+#[test]
+fn pool_idle_timeout_drops_empty_pools() {
+    let database = Cluster::shared().database();
+    let mut fleet = Fleet::of(&database).workers(1).set("server_idle_timeout", 1).start();
+    fleet.client().run("select 1");
+    wait::until_true("the pool is empty", || fleet.console("show pools").is_empty());
+    assert_eq!(remembered(&fleet), 1);
+    fleet.rewrite(|setup| setup.set("pool_idle_timeout", 1));
+    fleet.reload();
+    wait::until_true("the pool is dropped", || remembered(&fleet) == 0);
+    assert_eq!(fleet.client().value("select 1"), "1");
 }

@@ -88,8 +88,8 @@ keys! {
     server_reset_query_always: bool, Flag, "0", Live, Honoured, PgBouncer, "Run server_reset_query in every pool mode.";
     server_check_delay: Duration, Seconds, "30", Live, Honoured, PgBouncer, "Check a server that has been idle for longer before it is lent.";
     server_check_query: String, Text, "<empty>", Live, Honoured, PgBouncer, "Query for that check; the default sends an empty query, an empty value turns the check off.";
-    server_fast_close: bool, Flag, "0", Live, NotYet("a server to be closed is closed when its client leaves"), PgBouncer, "In session mode, close a server that is to be closed as soon as it is in no transaction.";
-    server_lifetime: Duration, Seconds, "3600", Live, Honoured, PgBouncer, "Close a server that is older, once it is not in use.";
+    server_fast_close: bool, Flag, "0", Live, Honoured, PgBouncer, "In session mode, close a server that is to be closed as soon as it is in no transaction.";
+    server_lifetime: Duration, Seconds, "3600", Live, Honoured, PgBouncer, "Close a server that is older, once it is not in use; 0 closes it after one use.";
     server_idle_timeout: Duration, Seconds, "600", Live, Honoured, PgBouncer, "Close a server that has been idle for longer; 0 turns it off.";
     server_connect_timeout: Duration, Seconds, "15", Live, Honoured, PgBouncer, "How long connecting and logging in to a server may take.";
     server_login_retry: Duration, Seconds, "15", Live, Honoured, PgBouncer, "How long to wait after a failed connection to a server before the next try.";

@@ -49,6 +49,7 @@ pub(crate) enum Completion {
     /// A host name was looked up for a new server of a pool.
     Resolved {
         pool: PoolId,
+        host: String,
         port: u16,
         result: Result<Vec<SocketAddr>, String>,
     },

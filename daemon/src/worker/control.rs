@@ -13,6 +13,7 @@ use pgfleet_config::share::Share;
 
 use super::ids::PoolId;
 use super::listener::Listener;
+use super::pool::hosts::Hosts;
 use super::state::{Prepared, Worker};
 use super::vars::Tracked;
 use crate::ledger::Accepting;
@@ -185,6 +186,7 @@ impl Worker {
         };
         let same_place = pool.database.dbname == database.dbname
             && pool.database.hosts == database.hosts
+            && pool.database.load_balance_hosts == database.load_balance_hosts
             && pool.database.port == database.port
             && pool.database.user == database.user
             && pool.database.password == database.password
@@ -197,6 +199,7 @@ impl Worker {
         }
         if !same_place {
             pool.welcome = None;
+            pool.hosts = Hosts::default();
             self.close_servers_of(id);
         }
     }

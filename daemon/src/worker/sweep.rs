@@ -101,12 +101,25 @@ impl Worker {
         let age = self.now.saturating_duration_since(server.opened);
         let Some(pool) = self.pools.get(server.pool) else { return false };
         let lifetime = self.settings.server_lifetime(&pool.database);
+        if lifetime.is_zero() {
+            // As in PgBouncer: each server is for one lease.
+            return server.was_lent();
+        }
         let spread = lifetime / 10 * (id.serial % 8) / 8;
-        !lifetime.is_zero() && age > lifetime + spread
+        age > lifetime + spread
     }
 
     fn sweep_lease(&mut self, id: ServerId) {
         let Some(client_id) = self.server(id).and_then(|server| server.client) else { return };
+        if self.settings.global.server_fast_close
+            && !self.shares_servers(client_id)
+            && self
+                .server(id)
+                .is_some_and(|server| server.close_needed && server.tracker.may_release())
+            && self.client(client_id).is_some_and(|client| client.body_left == 0)
+        {
+            return self.refuse(client_id, &Refusal::ConfigurationChanged);
+        }
         let busy = self.server(id).is_some_and(|server| server.tracker.busy());
         let status = self.server(id).map_or(b'I', |server| server.tracker.status());
         let in_batch = self.server(id).is_some_and(|server| server.tracker.in_batch());

@@ -133,7 +133,9 @@ impl Worker {
                 self.derived(client, user, password, verifier);
             }
             Completion::Proved { server, result } => self.proved(server, result),
-            Completion::Resolved { pool, port, result } => self.resolved(pool, port, result),
+            Completion::Resolved { pool, host, port, result } => {
+                self.resolved(pool, host.into(), port, result);
+            }
             Completion::Canceled { server, requester, outcome } => {
                 self.canceled(server, requester, outcome);
             }

@@ -70,6 +70,8 @@ pub(crate) enum Refusal {
     ServerCrashed,
     #[error("invalid server parameter")]
     BadParameter,
+    #[error("database configuration changed")]
+    ConfigurationChanged,
     #[error("database removed")]
     DatabaseRemoved,
     #[error("terminating connection due to administrator command")]
@@ -118,6 +120,7 @@ impl Refusal {
             | Self::ServerFailing(_)
             | Self::ServerCrashed
             | Self::BadParameter
+            | Self::ConfigurationChanged
             | Self::DatabaseRemoved => "08P01",
         }
     }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use log::debug;
+use log::{debug, info};
 
 use crate::link::message::LimitKey;
 use crate::worker::ids::{PoolId, ServerId};
@@ -50,11 +50,13 @@ impl Worker {
     pub(crate) fn launch_one(&mut self, id: PoolId) -> bool {
         let Some(pool) = self.pools.get(id) else { return false };
         let keys = pool.limit_keys();
-        if self.reserve_is_needed(id, &keys[0]) && !self.reserve_is_due(id) {
+        let from_reserve = self.reserve_is_needed(id, &keys[0]);
+        if from_reserve && !self.reserve_is_due(id) {
             self.deny(id);
             return false;
         }
         match self.permits.take(&keys) {
+            Permit::Granted if from_reserve => info!("taking connection from reserve_pool"),
             Permit::Granted => {}
             Permit::Denied(key) => {
                 self.deny(id);
@@ -62,18 +64,42 @@ impl Worker {
                 return false;
             }
         }
+        let now = self.now;
         let Some(pool) = self.pool(id) else { return false };
         pool.opening += 1;
         pool.servers += 1;
-        let hosts = &pool.database.hosts;
-        let host = hosts.get(pool.next_host % hosts.len().max(1)).cloned();
-        pool.next_host = pool.next_host.wrapping_add(1);
+        let list = &pool.database.hosts;
+        let place = pool.hosts.choose(list.len(), pool.database.load_balance_hosts, now);
         let port = pool.database.port;
-        match Host::new(&host.unwrap_or_else(|| default_dir(port)), port) {
-            Host::Ready(address) => self.open_server(id, address),
+        let host = list.get(place).cloned().unwrap_or_else(|| default_dir(port));
+        match Host::new(&host, port) {
+            Host::Ready(address) => self.open_server(id, host.into(), address),
             Host::Name(name, port) => self.look_up(id, name, port),
         }
         true
+    }
+
+    /// A host of the list failed. Returns whether another one is tried instead.
+    pub(crate) fn try_next_host(&mut self, id: PoolId, host: &str) -> bool {
+        let (now, retry) = (self.now, self.settings.global.server_login_retry);
+        let Some(pool) = self.pool(id) else { return false };
+        let list = &pool.database.hosts;
+        let Some(place) = list.iter().position(|known| known == host) else { return false };
+        if !pool.hosts.failed(place, list.len(), retry, now) {
+            return false;
+        }
+        self.hungry.insert(id);
+        self.launch(id);
+        true
+    }
+
+    /// A login at this host of the list succeeded.
+    pub(crate) fn host_is_good(&mut self, id: PoolId, host: &str) {
+        if let Some(pool) = self.pool(id)
+            && let Some(place) = pool.database.hosts.iter().position(|known| known == host)
+        {
+            pool.hosts.succeeded(place);
+        }
     }
 
     /// Not asked again before something has changed: the line is looked at for each request.
@@ -138,6 +164,7 @@ impl Worker {
             };
             let sent = completions.send(crate::worker::completion::Completion::Resolved {
                 pool,
+                host: name,
                 port,
                 result,
             });

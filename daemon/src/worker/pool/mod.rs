@@ -5,6 +5,7 @@
 
 pub(crate) mod backoff;
 mod expire;
+pub(crate) mod hosts;
 pub(crate) mod launch;
 pub(crate) mod lend;
 pub(crate) mod lessons;
@@ -18,6 +19,7 @@ use std::time::Instant;
 use pgfleet_config::{Database, PoolMode};
 
 use self::backoff::Backoff;
+use self::hosts::Hosts;
 use super::ids::{ClientId, PoolId, ServerId};
 use super::vars::Values;
 use crate::link::message::LimitKey;
@@ -54,8 +56,8 @@ pub(crate) struct Pool {
     pub(crate) backoff: Backoff,
     /// The last wish for a server was denied, and nothing has changed since.
     pub(crate) denied: bool,
-    /// The next of several hosts.
-    pub(crate) next_host: usize,
+    /// Which of several hosts comes next.
+    pub(crate) hosts: Hosts,
     /// The row of the statistics.
     pub(crate) stats: usize,
     /// It had a client or a server then.
@@ -97,7 +99,7 @@ impl Pool {
             welcome: None,
             backoff: Backoff::default(),
             denied: false,
-            next_host: 0,
+            hosts: Hosts::default(),
             stats,
             used: now,
         }

@@ -34,13 +34,13 @@ pub(crate) enum Connect {
 
 impl Worker {
     /// Connects to one address for a pool that has the permit.
-    pub(crate) fn open_server(&mut self, pool: PoolId, address: Address) {
+    pub(crate) fn open_server(&mut self, pool: PoolId, host: Rc<str>, address: Address) {
         let address = Rc::new(address);
         match dial(&address) {
-            Ok((fd, state)) => self.opened_server(pool, address, fd, &state),
+            Ok((fd, state)) => self.opened_server(pool, (host, address), fd, &state),
             Err(error) => {
                 let reason = format!("cannot connect to {address}: {error}");
-                self.never_opened(pool, &reason);
+                self.never_opened(pool, &host, &reason);
             }
         }
     }
@@ -49,22 +49,25 @@ impl Worker {
     pub(crate) fn resolved(
         &mut self,
         pool: PoolId,
+        host: Rc<str>,
         port: u16,
         result: Result<Vec<std::net::SocketAddr>, String>,
     ) {
         let addresses = match result {
             Ok(addresses) => addresses,
-            Err(reason) => return self.never_opened(pool, &reason),
+            Err(reason) => return self.never_opened(pool, &host, &reason),
         };
-        let turn = self.pool(pool).map_or(0, |pool| pool.next_host);
-        match addresses.get(turn % addresses.len().max(1)) {
-            Some(address) => self.open_server(pool, Address::Tcp(*address)),
-            None => self.never_opened(pool, &format!("a name has no address (port {port})")),
+        match addresses.first() {
+            Some(address) => self.open_server(pool, host, Address::Tcp(*address)),
+            None => {
+                let reason = format!("{host} has no address (port {port})");
+                self.never_opened(pool, &host, &reason);
+            }
         }
     }
 
     /// The permit goes back: there is no backend.
-    fn never_opened(&mut self, id: PoolId, reason: &str) {
+    fn never_opened(&mut self, id: PoolId, host: &str, reason: &str) {
         if let Some(pool) = self.pools.get_mut(id) {
             pool.opening = pool.opening.saturating_sub(1);
             pool.servers = pool.servers.saturating_sub(1);
@@ -72,10 +75,16 @@ impl Worker {
             self.permits.give_back(&keys);
         }
         warn!("{reason}");
-        self.login_failed(id, Failed::Connect, "connect failed", None);
+        self.login_failed(id, host, Failed::Connect, "connect failed", None);
     }
 
-    fn opened_server(&mut self, pool: PoolId, address: Rc<Address>, fd: OwnedFd, state: &Connect) {
+    fn opened_server(
+        &mut self,
+        pool: PoolId,
+        (host, address): (Rc<str>, Rc<Address>),
+        fd: OwnedFd,
+        state: &Connect,
+    ) {
         if matches!(*address, Address::Tcp(_)) {
             crate::worker::socket::tune(&fd, &self.settings.global);
         }
@@ -102,6 +111,7 @@ impl Worker {
             unnamed_of: None,
             unnamed_in_batch: false,
             mid_message: false,
+            host,
             address,
             backend: None,
             opened: self.now,

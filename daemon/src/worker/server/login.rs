@@ -346,7 +346,9 @@ impl Worker {
         server.defaults = Rc::clone(&server.vars);
         server.since = now;
         info!("{server} new connection to server");
-        let (pool_id, values) = (server.pool, Rc::clone(&server.vars));
+        let (pool_id, values, host) =
+            (server.pool, Rc::clone(&server.vars), Rc::clone(&server.host));
+        self.host_is_good(pool_id, &host);
         let Some(pool) = self.pools.get_mut(pool_id) else { return };
         pool.opening = pool.opening.saturating_sub(1);
         pool.connected += 1;
@@ -375,12 +377,13 @@ impl Worker {
     ) {
         let Some(server) = self.server(id) else { return };
         warn!("{server} server login failed: {reason}");
-        let pool = server.pool;
+        let (pool, host) = (server.pool, Rc::clone(&server.host));
         if let Some(pool) = self.pool(pool) {
             pool.opening = pool.opening.saturating_sub(1);
         }
+        // First remembered, then gone: its end lets others try again.
+        self.login_failed(pool, &host, what, reason, fields);
         self.retire_quietly(id);
-        self.login_failed(pool, what, reason, fields);
     }
 }
 

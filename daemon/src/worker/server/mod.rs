@@ -75,6 +75,8 @@ pub(crate) struct Server {
     pub(crate) unnamed_in_batch: bool,
     /// The client's last message was forwarded in part: nothing of ours may follow it.
     pub(crate) mid_message: bool,
+    /// The host as the configuration names it, which a certificate must be for.
+    pub(crate) host: Rc<str>,
     pub(crate) address: Rc<Address>,
     pub(crate) backend: Option<Backend>,
     pub(crate) opened: Instant,
@@ -113,6 +115,11 @@ impl Server {
     pub(crate) fn enter(&mut self, phase: Phase, now: Instant) {
         self.phase = phase;
         self.since = now;
+    }
+
+    /// Whether any client has had it yet.
+    pub(crate) fn was_lent(&self) -> bool {
+        self.round.get() > 0
     }
 
     /// Whatever it was doing for a client is over.

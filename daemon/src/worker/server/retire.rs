@@ -4,6 +4,7 @@
 //! and read to its end; only then it is gone, for the permits and for the supervisor's copy.
 
 use std::os::fd::{AsFd, AsRawFd};
+use std::rc::Rc;
 use std::time::Duration;
 
 use log::{info, warn};
@@ -141,6 +142,7 @@ impl Worker {
     pub(crate) fn server_lost(&mut self, id: ServerId, lost: Lost, reason: &str) {
         let Some(server) = self.server(id) else { return };
         let (pool, client, explained) = (server.pool, server.client, server.explained);
+        let host = Rc::clone(&server.host);
         match server.phase {
             Phase::Retiring => return self.server_gone(id),
             Phase::Connecting | Phase::Login(_) => {
@@ -155,8 +157,9 @@ impl Worker {
                 if let Some(pool) = self.pool(pool) {
                     pool.opening = pool.opening.saturating_sub(1);
                 }
-                self.retire_quietly(id);
-                return self.login_failed(pool, Failed::Connect, text, None);
+                // First remembered, then gone: its end lets others try again.
+                self.login_failed(pool, &host, Failed::Connect, text, None);
+                return self.retire_quietly(id);
             }
             Phase::Setup
             | Phase::Idle
@@ -209,10 +212,14 @@ impl Worker {
     pub(crate) fn login_failed(
         &mut self,
         id: PoolId,
+        host: &str,
         what: Failed,
         reason: &str,
         fields: Option<ErrorFields>,
     ) {
+        if self.try_next_host(id, host) {
+            return;
+        }
         let (now, retry) = (self.now, self.settings.global.server_login_retry);
         let Some(pool) = self.pool(id) else { return };
         pool.backoff.fail(what, reason.to_owned(), retry, now);
