@@ -21,7 +21,6 @@ use Standing::{Honoured, Meaningless, NotYet};
 const NO_SYSLOG: Standing = NotYet("logs go to standard error and logfile");
 const NO_TLS: Standing = NotYet("TLS is not supported in this version");
 const NO_QUERY: Standing = NotYet("secrets come from auth_file alone");
-const NO_DNS: Standing = NotYet("names are resolved by the system for each server connection");
 
 keys! {
     // Generic
@@ -55,12 +54,12 @@ keys! {
     stats_period: Duration, Seconds, "60", Live, Honoured, PgBouncer, "Time over which the averages in SHOW STATS and in the log are taken.";
     max_prepared_statements: u32, Count, "200", Live, NotYet("a client that has prepared a statement keeps its server"), PgBouncer, "Prepared statements to keep on each server; 0 turns their handling off.";
     scram_iterations: u32, Count, "4096", Live, Honoured, PgBouncer, "Iterations of the SCRAM secrets that are made from passwords.";
-    resolv_conf: Option<PathBuf>, File, "", Restart, NO_DNS, PgBouncer, "File with the settings of the resolver.";
+    resolv_conf: Option<PathBuf>, File, "", Restart, Honoured, PgBouncer, "File with the settings of the resolver, instead of /etc/resolv.conf; a name server in it may have a port.";
     autodb_idle_timeout: Duration, Seconds, "3600", Live, Honoured, PgBouncer, "Drop a database made from * that nobody used for this long.";
     pool_idle_timeout: Duration, Seconds, "0", Live, Honoured, PgBouncer, "Drop an empty pool after this long; 0 turns it off.";
-    dns_max_ttl: Duration, Seconds, "15", Live, NO_DNS, PgBouncer, "How long a resolved name is remembered.";
-    dns_nxdomain_ttl: Duration, Seconds, "15", Live, NO_DNS, PgBouncer, "How long it is remembered that a name does not resolve.";
-    dns_zone_check_period: Duration, Seconds, "0", Live, NO_DNS, PgBouncer, "How often to look whether a zone has changed; 0 turns it off.";
+    dns_max_ttl: Duration, Seconds, "15", Live, Honoured, PgBouncer, "How long a resolved name is remembered; one that servers are connected to is then looked up again.";
+    dns_nxdomain_ttl: Duration, Seconds, "15", Live, Honoured, PgBouncer, "How long it is remembered that a name does not resolve.";
+    dns_zone_check_period: Duration, Seconds, "0", Live, Honoured, PgBouncer, "How often to look whether a zone has changed; 0 turns it off.";
     // Logging
     syslog: bool, Flag, "0", Live, NO_SYSLOG, PgBouncer, "Log to syslog too.";
     syslog_ident: String, Text, "pgbouncer", Live, NO_SYSLOG, PgBouncer, "Name under which to log to syslog.";

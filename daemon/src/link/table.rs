@@ -81,6 +81,10 @@ pub(crate) enum Question {
     Lists,
     /// name, size, used, free, memtotal.
     Mem,
+    /// Resolved host names.
+    DnsHosts,
+    /// The zones of those names.
+    DnsZones,
     /// What SHOW WORKERS needs of each worker.
     Workers,
 }
@@ -150,6 +154,8 @@ spec!(LISTS: "list" Text Key, "items" Int8 Sum);
 spec!(MEM:
     "name" Text Key, "size" Int4 First, "used" Int8 Sum, "free" Int8 Sum, "memtotal" Int8 Sum,
 );
+spec!(DNS_HOSTS: "hostname" Text Key, "ttl" Int8 Max, "addrs" Text First);
+spec!(DNS_ZONES: "zonename" Text Key, "serial" Int8 Max, "count" Int4 Max);
 spec!(WORKERS:
     "clients" Int8 PerWorker, "servers" Int8 PerWorker, "waiting" Int8 PerWorker, "handed_out" Int8 PerWorker,
     "handed_in" Int8 PerWorker, "cancels" Int8 PerWorker, "panics" Int8 PerWorker, "log_dropped" Int8 PerWorker,
@@ -169,6 +175,8 @@ impl Question {
             Self::Users => USERS,
             Self::Lists => LISTS,
             Self::Mem => MEM,
+            Self::DnsHosts => DNS_HOSTS,
+            Self::DnsZones => DNS_ZONES,
             Self::Workers => WORKERS,
         }
     }

@@ -49,10 +49,12 @@ pub(super) enum Show {
     Config,
     Users,
     Mem,
+    DnsHosts,
+    DnsZones,
     State,
 }
 
-const SHOWS: [(&str, Show); 17] = [
+const SHOWS: [(&str, Show); 19] = [
     ("help", Show::Help),
     ("version", Show::Version),
     ("fleet", Show::Fleet),
@@ -69,6 +71,8 @@ const SHOWS: [(&str, Show); 17] = [
     ("config", Show::Config),
     ("users", Show::Users),
     ("mem", Show::Mem),
+    ("dns_hosts", Show::DnsHosts),
+    ("dns_zones", Show::DnsZones),
     ("state", Show::State),
 ];
 

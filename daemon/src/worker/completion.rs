@@ -4,11 +4,12 @@
 //! and end in one of these. A completion names what it is for by identity, so that one that comes
 //! too late is dropped.
 
-use std::net::SocketAddr;
+use std::net::IpAddr;
 
 use pgfleet_wire::scram::{ScramError, ScramVerify, Verifier};
 
-use super::ids::{ClientId, PoolId, ServerId};
+use super::dns::query::LookupError;
+use super::ids::{ClientId, ServerId};
 
 /// How a cancel request to Postgres ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,12 +47,15 @@ pub(crate) enum Completion {
         server: ServerId,
         result: Result<(Vec<u8>, ScramVerify), ScramError>,
     },
-    /// A host name was looked up for a new server of a pool.
+    /// A host name was looked up.
     Resolved {
-        pool: PoolId,
-        host: String,
-        port: u16,
-        result: Result<Vec<SocketAddr>, String>,
+        name: String,
+        result: Result<Vec<IpAddr>, LookupError>,
+    },
+    /// The serial number of a zone was looked at.
+    Serial {
+        zone: String,
+        serial: u32,
     },
     Canceled {
         server: ServerId,

@@ -8,6 +8,7 @@ mod cancel;
 mod client;
 mod completion;
 mod control;
+mod dns;
 mod ids;
 mod io;
 mod leaving;

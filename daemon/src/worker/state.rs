@@ -16,6 +16,8 @@ use tokio::sync::{Semaphore, mpsc};
 
 use super::client::Client;
 use super::completion::Completion;
+use super::dns::names::Names;
+use super::dns::zones::Zones;
 use super::ids::{ClientId, PoolId, ServerId};
 use super::io::{Event, Io};
 use super::listener::Listener;
@@ -93,6 +95,8 @@ pub(crate) struct Worker {
     pub(crate) panics: VecDeque<Instant>,
     /// SCRAM verifiers derived from plain passwords, with the password that they are of.
     pub(crate) verifiers: HashMap<String, (String, Verifier)>,
+    pub(crate) names: Names,
+    pub(crate) zones: Zones,
     pub(crate) completions: mpsc::UnboundedSender<Completion>,
     pub(crate) cancel_budget: Rc<Semaphore>,
     /// Clients whose input can go on: they were given a server, or what they waited for came.
@@ -152,6 +156,8 @@ impl Worker {
             tally: Tally::default(),
             panics: VecDeque::new(),
             verifiers: HashMap::new(),
+            names: Names::default(),
+            zones: Zones::default(),
             completions,
             cancel_budget: Rc::new(Semaphore::new(CANCELS)),
             resumed: VecDeque::new(),

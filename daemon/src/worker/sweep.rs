@@ -35,6 +35,7 @@ impl Worker {
             self.sweep_clients();
             self.keep_minimum();
             self.expire_pools();
+            self.refresh_names();
         }
         self.shrink();
         self.tell_excess();

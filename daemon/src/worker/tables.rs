@@ -44,6 +44,8 @@ impl Worker {
             Question::Users => self.count_by(|pool| &pool.user, |client| client.user()),
             Question::Lists => self.lists_table(),
             Question::Mem => self.mem_table(),
+            Question::DnsHosts => self.dns_hosts_table(),
+            Question::DnsZones => self.dns_zones_table(),
             Question::Workers => self.workers_table(),
         };
         debug!("{question:?}: {} rows", rows.len());
@@ -235,6 +237,10 @@ impl Worker {
             ("login_clients", login),
             ("free_servers", self.servers.len() - used_servers),
             ("used_servers", used_servers),
+            ("dns_names", self.names.len()),
+            ("dns_zones", self.zones.iter().count()),
+            ("dns_queries", self.names.asked()),
+            ("dns_pending", self.names.waiting()),
         ];
         rows.into_iter().map(|(name, items)| vec![text(name), count(items)]).collect()
     }

@@ -133,9 +133,8 @@ impl Worker {
                 self.derived(client, user, password, verifier);
             }
             Completion::Proved { server, result } => self.proved(server, result),
-            Completion::Resolved { pool, host, port, result } => {
-                self.resolved(pool, host.into(), port, result);
-            }
+            Completion::Resolved { name, result } => self.resolved(&name, result),
+            Completion::Serial { zone, serial } => self.zone_serial(&zone, serial),
             Completion::Canceled { server, requester, outcome } => {
                 self.canceled(server, requester, outcome);
             }

@@ -15,6 +15,7 @@ pub mod crowd;
 pub mod failure;
 pub mod fake;
 pub mod fleet;
+pub mod nameserver;
 pub mod port;
 pub mod process;
 pub mod program;

@@ -62,6 +62,8 @@ pub(super) async fn run(desk: &Desk, show: Show) -> Result<Reply, Refusal> {
         Show::Clients => gathered(desk, Question::Clients).await?,
         Show::Servers => gathered(desk, Question::Servers).await?,
         Show::Mem => gathered(desk, Question::Mem).await?,
+        Show::DnsHosts => gathered(desk, Question::DnsHosts).await?,
+        Show::DnsZones => gathered(desk, Question::DnsZones).await?,
         Show::Stats => statistics(desk, stats::both).await?,
         Show::StatsTotals => statistics(desk, stats::totals_only).await?,
         Show::StatsAverages => statistics(desk, stats::averages_only).await?,

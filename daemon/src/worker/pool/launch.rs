@@ -3,7 +3,7 @@
 //! A server is opened only for somebody who waits (or to keep `min_pool_size`), only with a permit,
 //! and while logins are known to fail only one at a time.
 
-use std::time::Duration;
+use std::net::IpAddr;
 
 use log::{debug, info};
 
@@ -74,14 +74,21 @@ impl Worker {
         let host = list.get(place).cloned().unwrap_or_else(|| default_dir(port));
         match Host::new(&host, port) {
             Host::Ready(address) => self.open_server(id, host.into(), address),
-            Host::Name(name, port) => self.look_up(id, name, port),
+            Host::Name(name, port) => self.connect_by_name(id, name.into(), port),
         }
         true
     }
 
-    /// A host of the list failed. Returns whether another one is tried instead.
-    pub(crate) fn try_next_host(&mut self, id: PoolId, host: &str) -> bool {
+    /// A host of the list failed, or one of its addresses. Returns whether another one is tried instead.
+    pub(crate) fn try_next_host(&mut self, id: PoolId, host: &str, at: Option<IpAddr>) -> bool {
         let (now, retry) = (self.now, self.settings.global.server_login_retry);
+        if let Some(ip) = at
+            && self.names.failed(host, ip, retry, now)
+        {
+            self.hungry.insert(id);
+            self.launch(id);
+            return true;
+        }
         let Some(pool) = self.pool(id) else { return false };
         let list = &pool.database.hosts;
         let Some(place) = list.iter().position(|known| known == host) else { return false };
@@ -148,28 +155,6 @@ impl Worker {
         if let Some(id) = oldest {
             self.retire(id, "evicted");
         }
-    }
-
-    fn look_up(&mut self, pool: PoolId, name: String, port: u16) {
-        let completions = self.completions.clone();
-        let timeout = self.settings.global.server_connect_timeout.max(Duration::from_secs(1));
-        // Detached: bounded by its timeout; the pool hears of either end.
-        drop(tokio::task::spawn_local(async move {
-            let found =
-                tokio::time::timeout(timeout, tokio::net::lookup_host((name.as_str(), port)));
-            let result = match found.await {
-                Ok(Ok(addresses)) => Ok(addresses.collect()),
-                Ok(Err(error)) => Err(format!("cannot resolve {name}: {error}")),
-                Err(_) => Err(format!("cannot resolve {name}: timeout")),
-            };
-            let sent = completions.send(crate::worker::completion::Completion::Resolved {
-                pool,
-                host: name,
-                port,
-                result,
-            });
-            drop(sent);
-        }));
     }
 
     /// Tries again for every pool with somebody in line: a permit or a pause has come to its end.

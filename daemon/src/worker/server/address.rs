@@ -51,6 +51,14 @@ impl Host {
 }
 
 impl Address {
+    /// The address on the network, if it is there.
+    pub(crate) fn ip(&self) -> Option<IpAddr> {
+        match self {
+            Self::Tcp(address) => Some(address.ip()),
+            Self::Unix(_) | Self::Abstract(_) => None,
+        }
+    }
+
     /// # Errors
     /// A path that does not fit into a socket address.
     pub(crate) fn sockaddr(&self) -> io::Result<Sockaddr> {

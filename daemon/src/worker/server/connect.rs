@@ -5,6 +5,7 @@
 
 use std::cell::Cell;
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::rc::Rc;
 
@@ -40,42 +41,32 @@ impl Worker {
             Ok((fd, state)) => self.opened_server(pool, (host, address), fd, &state),
             Err(error) => {
                 let reason = format!("cannot connect to {address}: {error}");
-                self.never_opened(pool, &host, &reason);
+                self.never_opened(pool, (&host, address.ip()), "connect failed", &reason);
             }
         }
     }
 
-    /// A name was looked up.
-    pub(crate) fn resolved(
+    /// The permit goes back: there is no backend. Clients are told `text`, the log `reason`.
+    pub(crate) fn never_opened(
         &mut self,
-        pool: PoolId,
-        host: Rc<str>,
-        port: u16,
-        result: Result<Vec<std::net::SocketAddr>, String>,
+        id: PoolId,
+        place: (&str, Option<IpAddr>),
+        text: &str,
+        reason: &str,
     ) {
-        let addresses = match result {
-            Ok(addresses) => addresses,
-            Err(reason) => return self.never_opened(pool, &host, &reason),
-        };
-        match addresses.first() {
-            Some(address) => self.open_server(pool, host, Address::Tcp(*address)),
-            None => {
-                let reason = format!("{host} has no address (port {port})");
-                self.never_opened(pool, &host, &reason);
-            }
-        }
+        self.give_up_opening(id);
+        warn!("{reason}");
+        self.login_failed(id, place, Failed::Connect, text, None);
     }
 
-    /// The permit goes back: there is no backend.
-    fn never_opened(&mut self, id: PoolId, host: &str, reason: &str) {
+    /// The permit goes back.
+    pub(crate) fn give_up_opening(&mut self, id: PoolId) {
         if let Some(pool) = self.pools.get_mut(id) {
             pool.opening = pool.opening.saturating_sub(1);
             pool.servers = pool.servers.saturating_sub(1);
             let keys = pool.limit_keys();
             self.permits.give_back(&keys);
         }
-        warn!("{reason}");
-        self.login_failed(id, host, Failed::Connect, "connect failed", None);
     }
 
     fn opened_server(

@@ -377,12 +377,12 @@ impl Worker {
     ) {
         let Some(server) = self.server(id) else { return };
         warn!("{server} server login failed: {reason}");
-        let (pool, host) = (server.pool, Rc::clone(&server.host));
+        let (pool, host, at) = (server.pool, Rc::clone(&server.host), server.address.ip());
         if let Some(pool) = self.pool(pool) {
             pool.opening = pool.opening.saturating_sub(1);
         }
         // First remembered, then gone: its end lets others try again.
-        self.login_failed(pool, &host, what, reason, fields);
+        self.login_failed(pool, (&host, at), what, reason, fields);
         self.retire_quietly(id);
     }
 }

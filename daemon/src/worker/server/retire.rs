@@ -3,6 +3,7 @@
 //! Closing a socket does not end a running query. So a busy server is canceled, told to terminate,
 //! and read to its end; only then it is gone, for the permits and for the supervisor's copy.
 
+use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::rc::Rc;
 use std::time::Duration;
@@ -142,7 +143,7 @@ impl Worker {
     pub(crate) fn server_lost(&mut self, id: ServerId, lost: Lost, reason: &str) {
         let Some(server) = self.server(id) else { return };
         let (pool, client, explained) = (server.pool, server.client, server.explained);
-        let host = Rc::clone(&server.host);
+        let (host, at) = (Rc::clone(&server.host), server.address.ip());
         match server.phase {
             Phase::Retiring => return self.server_gone(id),
             Phase::Connecting | Phase::Login(_) => {
@@ -158,7 +159,7 @@ impl Worker {
                     pool.opening = pool.opening.saturating_sub(1);
                 }
                 // First remembered, then gone: its end lets others try again.
-                self.login_failed(pool, &host, Failed::Connect, text, None);
+                self.login_failed(pool, (&host, at), Failed::Connect, text, None);
                 return self.retire_quietly(id);
             }
             Phase::Setup
@@ -212,12 +213,12 @@ impl Worker {
     pub(crate) fn login_failed(
         &mut self,
         id: PoolId,
-        host: &str,
+        (host, at): (&str, Option<IpAddr>),
         what: Failed,
         reason: &str,
         fields: Option<ErrorFields>,
     ) {
-        if self.try_next_host(id, host) {
+        if self.try_next_host(id, host, at) {
             return;
         }
         let (now, retry) = (self.now, self.settings.global.server_login_retry);
