@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt, path::Path};
 
 use crate::{
-    AuthType, Database, Problem, Settings,
+    Database, Problem, Settings,
     fault::Fault,
     limits, paths,
     problem::{Place, Places},
@@ -32,18 +32,18 @@ pub(crate) fn open_to_others(file: &Path) -> bool {
     fs::metadata(file).is_ok_and(|metadata| metadata.permissions().mode() & 0o007 != 0)
 }
 
-struct Check<'a> {
-    settings: &'a Settings,
+pub(crate) struct Check<'a> {
+    pub(crate) settings: &'a Settings,
     places: &'a Places,
     problems: Vec<Problem>,
 }
 
 impl Check<'_> {
-    fn add(&mut self, key: &str, reason: impl Into<String>, remedy: impl Into<String>) {
+    pub(crate) fn add(&mut self, key: &str, reason: impl Into<String>, remedy: impl Into<String>) {
         self.problems.push(self.places.problem(key, Fault::new(reason, remedy)));
     }
 
-    fn databases(&self) -> impl Iterator<Item = &Database> {
+    pub(crate) fn databases(&self) -> impl Iterator<Item = &Database> {
         self.settings.databases.values().chain(&self.settings.fallback)
     }
 
@@ -117,41 +117,6 @@ impl Check<'_> {
             }
         }
         found.into_iter().for_each(|(key, reason, remedy)| self.add(&key, reason, remedy));
-    }
-
-    fn auth(&mut self) {
-        let global = &self.settings.global;
-        match global.auth_type {
-            AuthType::Any => {
-                let free: Vec<_> = self
-                    .databases()
-                    .filter(|db| db.user.is_none())
-                    .map(|db| db.name.clone())
-                    .collect();
-                for name in free {
-                    let remedy = "give this database a user=, or choose another auth_type";
-                    self.add(
-                        &format!("databases.{name}"),
-                        "with auth_type any the database must say as whom to log in",
-                        remedy,
-                    );
-                }
-            }
-            AuthType::Trust | AuthType::Plain | AuthType::Md5 | AuthType::ScramSha256 => {
-                if global.auth_file.is_none() && self.databases().next().is_some() {
-                    let reason = format!(
-                        "auth_type {} needs a file with the users, and there is none",
-                        global.auth_type
-                    );
-                    self.add(
-                        "auth_file",
-                        reason,
-                        "set auth_file to a file with lines \"user\" \"secret\"",
-                    );
-                }
-            }
-            AuthType::Cert | AuthType::Hba | AuthType::Ldap | AuthType::Pam => {}
-        }
     }
 
     /// A file that holds passwords must not be readable by others; one problem for each such file.

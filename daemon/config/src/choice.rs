@@ -79,13 +79,13 @@ choice! {
         Plain = "plain",
         /// MD5, or SCRAM for users whose secret is a SCRAM one.
         #[default] Md5 = "md5",
-        /// A client certificate; not supported in this version.
+        /// A client certificate.
         Cert = "cert",
-        /// By a pg_hba file; not supported in this version.
+        /// By the rules of auth_hba_file.
         Hba = "hba",
-        /// By an LDAP server; not supported in this version.
+        /// By an LDAP server.
         Ldap = "ldap",
-        /// By PAM; not supported in this version.
+        /// By PAM, in builds that have it.
         Pam = "pam",
         /// SCRAM-SHA-256.
         ScramSha256 = "scram-sha-256",

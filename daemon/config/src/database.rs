@@ -60,9 +60,9 @@ pub struct Database {
     pub timezone: Option<String>,
     /// Sent in the server's startup message.
     pub application_name: Option<String>,
-    /// Overrides the global key; not supported in this version.
+    /// Overrides the global key.
     pub auth_user: Option<String>,
-    /// Overrides the global key; not supported in this version.
+    /// Overrides the global key.
     pub auth_query: Option<String>,
     /// Overrides the global key.
     pub auth_dbname: Option<String>,
@@ -98,6 +98,17 @@ impl Database {
             auth_dbname: None,
             load_balance_hosts: LoadBalance::default(),
         }
+    }
+
+    /// Whether servers of the other entry are as good as those of this one.
+    pub fn is_same_place(&self, other: &Self) -> bool {
+        self.dbname == other.dbname
+            && self.hosts == other.hosts
+            && self.load_balance_hosts == other.load_balance_hosts
+            && self.port == other.port
+            && self.user == other.user
+            && self.password == other.password
+            && self.connect_query == other.connect_query
     }
 
     /// The keys of an entry.

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use config::{Map, Value, ValueKind};
 
 use crate::{
-    Database, Problem, Settings, User, check, conninfo,
+    AuthType, Database, Problem, Settings, User, check, conninfo,
     fault::Fault,
+    hba,
     layer::{Format, HEADER, Layer},
     notes, paths,
     problem::{Place, Places},
@@ -137,6 +138,7 @@ impl Draft {
             self.settings.userlist = userlist::read(&file, &mut self.problems);
             self.settings.files.push(file);
         }
+        self.rules();
         let found = [
             check::check(&self.settings, &self.places),
             refuse::refuse(&self.settings, &self.places),
@@ -155,6 +157,30 @@ impl Draft {
         let order = |problem: &Problem| (problem.file.clone(), problem.line, problem.key.clone());
         self.problems.sort_by_cached_key(order);
         Err(self.problems)
+    }
+
+    /// Reads the files and options of the authentication methods, where the method uses them.
+    fn rules(&mut self) {
+        let global = &self.settings.global;
+        let auth_type = global.auth_type;
+        if auth_type == AuthType::Hba {
+            if let Some(file) = global.auth_hba_file.clone() {
+                self.settings.hba = hba::read_rules(&file, &mut self.problems);
+                self.settings.files.push(file);
+            }
+            if let Some(file) = self.settings.global.auth_ident_file.clone() {
+                self.settings.ident = hba::read_maps(&file, &mut self.problems);
+                self.settings.files.push(file);
+            }
+        }
+        if auth_type == AuthType::Ldap
+            && let Some(text) = &self.settings.global.auth_ldap_options
+        {
+            match hba::read_ldap_options(text.expose()) {
+                Ok(options) => self.settings.ldap = Some(options),
+                Err(fault) => self.note("auth_ldap_options", Err(fault)),
+            }
+        }
     }
 
     /// PgBouncer looks for servers without a host in its own socket directory, where an ini file names one.

@@ -20,7 +20,6 @@ use Standing::{Honoured, Meaningless, NotYet};
 
 const NO_SYSLOG: Standing = NotYet("logs go to standard error and logfile");
 const NO_TLS: Standing = NotYet("TLS is not supported in this version");
-const NO_QUERY: Standing = NotYet("secrets come from auth_file alone");
 
 keys! {
     // Generic
@@ -73,14 +72,14 @@ keys! {
     admin_users: Vec<String>, List, "", Live, Honoured, PgBouncer, "Users who may run every console command.";
     stats_users: Vec<String>, List, "", Live, Honoured, PgBouncer, "Users who may run the SHOW commands of the console.";
     // Authentication
-    auth_type: AuthType, AuthType, "md5", Live, Honoured, PgBouncer, "How clients prove who they are: any, trust, plain, md5 or scram-sha-256.";
+    auth_type: AuthType, AuthType, "md5", Live, Honoured, PgBouncer, "How clients prove who they are: any, trust, plain, md5, scram-sha-256, cert, hba, ldap or pam.";
     auth_file: Option<PathBuf>, File, "", Live, Honoured, PgBouncer, "File with the users and their secrets, one \"user\" \"secret\" a line.";
-    auth_hba_file: Option<PathBuf>, File, "", Live, NotYet("it belongs to auth_type=hba"), PgBouncer, "Rules of who may log in, for auth_type=hba.";
-    auth_ident_file: Option<PathBuf>, File, "", Live, NotYet("it belongs to auth_type=hba"), PgBouncer, "Map of user names, for auth_type=hba.";
-    auth_user: Option<String>, Optional, "", Live, NO_QUERY, PgBouncer, "User who looks up secrets in Postgres.";
-    auth_query: String, Text, "SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END FROM pg_authid WHERE rolname=$1 AND rolcanlogin", Live, NO_QUERY, PgBouncer, "Query that looks up a secret in Postgres.";
-    auth_dbname: Option<String>, Optional, "", Live, NO_QUERY, PgBouncer, "Database in which secrets are looked up.";
-    auth_ldap_options: Option<Password>, Secret, "", Live, NotYet("it belongs to auth_type=ldap"), PgBouncer, "Options for auth_type=ldap.";
+    auth_hba_file: Option<PathBuf>, File, "", Live, Honoured, PgBouncer, "Rules of who may log in, for auth_type=hba.";
+    auth_ident_file: Option<PathBuf>, File, "", Live, Honoured, PgBouncer, "Map of user names, for auth_type=hba.";
+    auth_user: Option<String>, Optional, "", Live, Honoured, PgBouncer, "User who looks up secrets in Postgres.";
+    auth_query: String, Text, "SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END FROM pg_authid WHERE rolname=$1 AND rolcanlogin", Live, Honoured, PgBouncer, "Query that looks up a secret in Postgres.";
+    auth_dbname: Option<String>, Optional, "", Live, Honoured, PgBouncer, "Database in which secrets are looked up.";
+    auth_ldap_options: Option<Password>, Secret, "", Live, Honoured, PgBouncer, "Options for auth_type=ldap.";
     login_notify_message: String, Text, "", Live, NotYet("no notice is sent"), PgBouncer, "Notice to send to each client after its login.";
     // Timeouts and sanity checks
     server_reset_query: String, Text, "DISCARD ALL", Live, Honoured, PgBouncer, "Query that cleans a server before another client gets it, in session mode; empty means none.";

@@ -3,6 +3,7 @@
 //! The supervisor, the CLI and, for the types alone, the workers call it.
 
 mod check;
+mod check_auth;
 mod choice;
 mod conninfo;
 pub mod cores;
@@ -12,12 +13,14 @@ mod effective;
 mod environment;
 mod fault;
 mod form;
+pub mod hba;
 mod ini;
 mod key;
 mod keys;
 mod layer;
 mod limits;
 mod load;
+mod lookup;
 mod nearest;
 mod notes;
 mod paths;
@@ -45,6 +48,7 @@ pub use key::{Key, Kind, Origin, Reload, Standing};
 pub use keys::{Global, KEYS};
 pub use limits::worker_count;
 pub use load::load;
+pub use lookup::Lookup;
 pub use paths::{console_dir, find, runtime_dir};
 pub use problem::Problem;
 pub use restart::changed_needing_restart;

@@ -32,12 +32,5 @@ pub(crate) fn notes(settings: &Settings, places: &Places, format: Format) -> Vec
         let dir = settings.global.show("unix_socket_dir").unwrap_or_default();
         notes.push(format!("unix_socket_dir: not set; it is {dir} here and was /tmp in PgBouncer"));
     }
-    let named = settings.databases.values().chain(&settings.fallback);
-    for database in named.filter(|database| database.auth_dbname.is_some()) {
-        notes.push(format!(
-            "databases.{}.auth_dbname: accepted, no effect yet: secrets come from auth_file alone",
-            database.name
-        ));
-    }
     notes
 }

@@ -3,11 +3,10 @@
 //! The draft calls it after the checks.
 
 use crate::{
-    AuthType, Database, Global, LimitMode, PoolMode, Problem, Settings, SslMode, fault::Fault,
+    Database, Global, LimitMode, PoolMode, Problem, Settings, SslMode, fault::Fault,
     problem::Places,
 };
 
-const LOOKUP: &str = "list the users in auth_file and remove this key";
 const TLS: &str = "and keep the connections on a private network or a Unix socket";
 
 /// A problem for each setting that is not supported in this version.
@@ -39,14 +38,6 @@ impl Refused {
 }
 
 fn of_global(global: &Global) -> Vec<Refused> {
-    let auth = match global.auth_type {
-        AuthType::Cert | AuthType::Hba | AuthType::Ldap | AuthType::Pam => Some(global.auth_type),
-        AuthType::Any
-        | AuthType::Trust
-        | AuthType::Plain
-        | AuthType::Md5
-        | AuthType::ScramSha256 => None,
-    };
     let client = Some(global.client_tls_sslmode).filter(|mode| *mode != SslMode::Disable);
     let server = match global.server_tls_sslmode {
         SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => {
@@ -55,11 +46,7 @@ fn of_global(global: &Global) -> Vec<Refused> {
         SslMode::Disable | SslMode::Allow | SslMode::Prefer => None,
     };
     let shared = global.limit_mode == LimitMode::Shared;
-    let query = global.auth_query != Global::default().auth_query;
     let found = [
-        auth.map(|word| {
-            Refused::new("auth_type", word.word(), "use scram-sha-256, md5, plain, trust or any")
-        }),
         client.map(|mode| {
             Refused::new("client_tls_sslmode", mode.word(), format!("set it to disable, {TLS}"))
         }),
@@ -71,18 +58,13 @@ fn of_global(global: &Global) -> Vec<Refused> {
         global
             .disable_pqexec
             .then(|| Refused::new("disable_pqexec", "refusing simple queries", "set it to 0")),
-        global.auth_user.is_some().then(|| Refused::new("auth_user", "auth_user", LOOKUP)),
-        query.then(|| Refused::new("auth_query", "auth_query", LOOKUP)),
     ];
     found.into_iter().flatten().collect()
 }
 
 fn of_database(db: &Database) -> Vec<Refused> {
-    let set = [("auth_user", db.auth_user.is_some()), ("auth_query", db.auth_query.is_some())];
-    let refused = |key: &str| Refused::new(&format!("databases.{}.{key}", db.name), key, LOOKUP);
-    let lookups = set.into_iter().filter(|(_, set)| *set).map(|(key, _)| refused(key));
     let mode = statement_mode(&format!("databases.{}.pool_mode", db.name), db.pool_mode);
-    lookups.chain(mode).collect()
+    mode.into_iter().collect()
 }
 
 /// It would have to refuse transactions, which this version does not.

@@ -6,7 +6,10 @@ use std::{collections::BTreeMap, fmt, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Database, Global, User};
+use crate::{
+    Database, Global, User,
+    hba::{IdentMap, LdapOptions, Rule},
+};
 
 /// Everything that the files and the environment say.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -21,6 +24,12 @@ pub struct Settings {
     pub users: BTreeMap<String, User>,
     /// The secrets of the auth file as they stand there, by user name.
     pub userlist: BTreeMap<String, String>,
+    /// The rules of `auth_hba_file`, in their order; read for `auth_type = hba`.
+    pub hba: Vec<Rule>,
+    /// The lines of `auth_ident_file`.
+    pub ident: Vec<IdentMap>,
+    /// What `auth_ldap_options` says; read for `auth_type = ldap`.
+    pub ldap: Option<LdapOptions>,
     /// What the operator should know, one log line each: keys without effect, limits that cap the workers.
     pub notes: Vec<String>,
     /// The files that were read, the main one first.
@@ -47,6 +56,9 @@ impl fmt::Debug for Settings {
             .field("fallback", &self.fallback)
             .field("users", &self.users)
             .field("userlist", &format_args!("{} users", self.userlist.len()))
+            .field("hba", &self.hba)
+            .field("ident", &self.ident)
+            .field("ldap", &self.ldap)
             .field("notes", &self.notes)
             .field("files", &self.files)
             .finish()

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use pgfleet_config::Password;
 use pgfleet_config::share::Share;
 use serde::{Deserialize, Serialize};
 
@@ -126,6 +127,8 @@ pub(crate) enum ToWorker {
     Answer { id: u64, reply: Reply },
     /// What another worker has learnt of a server.
     Learned(Lesson),
+    /// What another worker has learnt of a user.
+    Shown(Credential),
     /// Are you there? Answer with `Pong`.
     Ping { sequence: u64 },
 }
@@ -155,6 +158,8 @@ pub(crate) enum ToSupervisor {
     Rows { id: u64, rows: Vec<Row> },
     /// Whether servers of a pool can be logged in to; for all other workers.
     Learned(Lesson),
+    /// What a client has shown of its user; for all other workers, and for those to come.
+    Shown(Credential),
     /// A console statement of an authenticated client.
     Statement { id: u64, user: String, role: Role, text: String },
     /// Answer to `Ping`: clients now, and the statistics so far, so that totals survive a crash.
@@ -177,6 +182,28 @@ pub(crate) struct Lesson {
 pub(crate) enum Failure {
     Connect(String),
     Login(String),
+}
+
+/// What is known of a user for the logins to Postgres, beyond the configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Credential {
+    /// For clients of this database; none: the secret is the one in the auth file.
+    pub(crate) database: Option<String>,
+    pub(crate) user: String,
+    /// As text; none: what was known is to be forgotten.
+    pub(crate) secret: Option<Password>,
+    /// The key that logs in wherever that secret is the verifier.
+    pub(crate) key: Option<Key>,
+}
+
+/// A client's SCRAM key; its `Debug` form is `Key(..)`.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Key(pub(crate) [u8; 32]);
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Key(..)")
+    }
 }
 
 /// What a console client may do.

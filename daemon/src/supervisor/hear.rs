@@ -84,7 +84,11 @@ impl Office {
                     hand.tallies = descriptors.into_iter().next();
                 }
             }
-            ToSupervisor::Ready => self.events.push_back(Event::Ready(worker)),
+            ToSupervisor::Shown(credential) => self.shown(worker, &credential),
+            ToSupervisor::Ready => {
+                self.tell_credentials(worker);
+                self.events.push_back(Event::Ready(worker));
+            }
             ToSupervisor::Opened(copy) => match descriptors.into_iter().next() {
                 Some(descriptor) => self.copies.opened(worker, copy, descriptor),
                 None => log::error!(

@@ -9,6 +9,7 @@
 mod act;
 mod action;
 mod console;
+mod credentials;
 mod desk;
 mod event;
 mod fleet;

@@ -15,6 +15,7 @@ use pgfleet_config::share::Share;
 use pgfleet_config::{Settings, Workers};
 use tokio::sync::{Semaphore, mpsc};
 
+use super::credentials::Credentials;
 use super::desk::Desk;
 use super::event::{Event, Pace};
 use super::fleet::Fleet;
@@ -87,6 +88,7 @@ pub(crate) struct Office {
     pub(super) born: Instant,
     pub(super) hands: BTreeMap<WorkerId, Hand>,
     pub(super) copies: Copies,
+    pub(super) credentials: Credentials,
     pub(super) cancels: Rc<Semaphore>,
     pub(super) gatherings: Gatherings,
     pub(super) totals: Totals,
@@ -136,6 +138,7 @@ impl Office {
             born: now,
             hands: BTreeMap::new(),
             copies: Copies::default(),
+            credentials: Credentials::default(),
             cancels: Rc::new(Semaphore::new(CANCELS_AT_ONCE)),
             gatherings: Gatherings::default(),
             totals: Totals::new(now),

@@ -107,6 +107,7 @@ impl Office {
         match result {
             Ok(settings) => {
                 self.settings = settings;
+                self.credentials.follow(&self.settings);
                 self.events.push_back(Event::Pace(office::pace(&self.settings)));
                 if let Some(reloading) = &self.reloading {
                     self.asked = reloading.asked;

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 
 use pgfleet_wire::scram::{ScramError, ScramVerify, Verifier};
 
+use super::client::auth::password::Verdict;
 use super::dns::query::LookupError;
 use super::ids::{ClientId, ServerId};
 
@@ -41,6 +42,16 @@ pub(crate) enum Completion {
         user: String,
         password: String,
         verifier: Verifier,
+    },
+    /// The password of a client was judged.
+    Judged {
+        client: ClientId,
+        verdict: Verdict,
+    },
+    /// The user at the other end of a client's Unix socket was looked up.
+    Named {
+        client: ClientId,
+        name: Option<String>,
     },
     /// The answer to a server's SCRAM challenge.
     Proved {

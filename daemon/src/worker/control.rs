@@ -59,6 +59,7 @@ impl Worker {
             }
             ToWorker::Answer { id, reply } => self.console_answer(id, reply),
             ToWorker::Learned(lesson) => self.learn(lesson),
+            ToWorker::Shown(credential) => self.learn_credential(credential),
             ToWorker::Ping { sequence } => {
                 let clients = u32::try_from(self.clients.len()).unwrap_or(u32::MAX);
                 let stats = self.stats.table();
@@ -161,6 +162,7 @@ impl Worker {
         }
         let userlist = &self.settings.userlist;
         self.verifiers.retain(|user, (password, _)| userlist.get(user) == Some(password));
+        self.keyring_follows(&old);
         for id in self.pools.ids() {
             self.apply_to_pool(id, &old);
         }
@@ -184,13 +186,7 @@ impl Worker {
         let Some(database) = self.settings.database(&pool.name) else {
             return self.remove_database(id);
         };
-        let same_place = pool.database.dbname == database.dbname
-            && pool.database.hosts == database.hosts
-            && pool.database.load_balance_hosts == database.load_balance_hosts
-            && pool.database.port == database.port
-            && pool.database.user == database.user
-            && pool.database.password == database.password
-            && pool.database.connect_query == database.connect_query;
+        let same_place = pool.database.is_same_place(&database);
         let same_secret = old.userlist.get(&pool.user) == self.settings.userlist.get(&pool.user);
         pool.mode = self.settings.pool_mode(&database, &pool.user);
         pool.database = Rc::new(database);

@@ -23,6 +23,7 @@ use super::io::{Event, Io};
 use super::listener::Listener;
 use super::peers::Peer;
 use super::pool::Pool;
+use super::pool::keyring::Keyring;
 use super::pool::permits::Permits;
 use super::pool::table::Pools;
 use super::server::Server;
@@ -97,6 +98,8 @@ pub(crate) struct Worker {
     pub(crate) verifiers: HashMap<String, (String, Verifier)>,
     pub(crate) names: Names,
     pub(crate) zones: Zones,
+    /// What is known of users for the logins to Postgres.
+    pub(crate) keyring: Keyring,
     pub(crate) completions: mpsc::UnboundedSender<Completion>,
     pub(crate) cancel_budget: Rc<Semaphore>,
     /// Clients whose input can go on: they were given a server, or what they waited for came.
@@ -158,6 +161,7 @@ impl Worker {
             verifiers: HashMap::new(),
             names: Names::default(),
             zones: Zones::default(),
+            keyring: Keyring::default(),
             completions,
             cancel_budget: Rc::new(Semaphore::new(CANCELS)),
             resumed: VecDeque::new(),

@@ -53,7 +53,9 @@ impl Worker {
                 Phase::Connecting | Phase::Login(_) => self.sweep_login(id),
                 Phase::Idle => self.sweep_idle(id, age),
                 Phase::Leased => self.sweep_lease(id),
-                Phase::Preparing | Phase::Setup | Phase::Resetting => self.sweep_own(id, age),
+                Phase::Preparing | Phase::Setup | Phase::Resetting | Phase::Lookup(_) => {
+                    self.sweep_own(id, age);
+                }
                 Phase::Held => {}
             }
         }

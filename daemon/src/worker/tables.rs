@@ -57,7 +57,7 @@ impl Worker {
         for (_, server) in &self.servers {
             let row = counts.entry(server.pool).or_default();
             let at = match server.phase {
-                Phase::Leased | Phase::Preparing => 4,
+                Phase::Leased | Phase::Preparing | Phase::Lookup(_) => 4,
                 Phase::Held => 6,
                 Phase::Idle => 7,
                 Phase::Resetting | Phase::Setup => 9,
@@ -157,7 +157,7 @@ impl Worker {
             Phase::Connecting | Phase::Login(_) => "login",
             Phase::Setup | Phase::Resetting => "tested",
             Phase::Idle => "idle",
-            Phase::Preparing | Phase::Leased => "active",
+            Phase::Preparing | Phase::Leased | Phase::Lookup(_) => "active",
             Phase::Held => "being_canceled",
             Phase::Retiring => "retiring",
         };

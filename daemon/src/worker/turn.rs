@@ -132,6 +132,8 @@ impl Worker {
             Completion::Derived { client, user, password, verifier } => {
                 self.derived(client, user, password, verifier);
             }
+            Completion::Judged { client, verdict } => self.judged(client, verdict),
+            Completion::Named { client, name } => self.named(client, name.as_deref()),
             Completion::Proved { server, result } => self.proved(server, result),
             Completion::Resolved { name, result } => self.resolved(&name, result),
             Completion::Serial { zone, serial } => self.zone_serial(&zone, serial),
@@ -254,6 +256,13 @@ impl Worker {
             Phase::Retiring | Phase::Connecting => return Part::Gone,
             Phase::Login(_) => {
                 return match self.server_login_input(id, rest) {
+                    Some(0) => Part::Last(0),
+                    Some(count) => Part::Taken(count),
+                    None => Part::Gone,
+                };
+            }
+            Phase::Lookup(_) => {
+                return match self.lookup_input(id, rest) {
                     Some(0) => Part::Last(0),
                     Some(count) => Part::Taken(count),
                     None => Part::Gone,

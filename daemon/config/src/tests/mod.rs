@@ -2,6 +2,7 @@
 //! They call the loader with an environment of their own and never touch that of the process.
 //! One file for each subject; this page holds the ground that they stand on.
 
+mod auth;
 mod environment;
 mod ini;
 mod limits;

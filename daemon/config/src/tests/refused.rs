@@ -5,15 +5,9 @@ use super::{good, one};
 #[test]
 fn what_would_weaken_security_is_refused() {
     let cases = [
-        ("auth_type = \"hba\"", "auth_type hba"),
-        ("auth_type = \"cert\"", "auth_type cert"),
-        ("auth_type = \"pam\"", "auth_type pam"),
-        ("auth_type = \"ldap\"", "auth_type ldap"),
         ("client_tls_sslmode = \"require\"", "client_tls_sslmode require"),
         ("server_tls_sslmode = \"verify-full\"", "server_tls_sslmode verify-full"),
         ("server_tls_sslmode = \"require\"", "server_tls_sslmode require"),
-        ("auth_user = \"u\"", "auth_user auth_user"),
-        ("auth_query = \"select 1\"", "auth_query auth_query"),
         ("limit_mode = \"shared\"", "limit_mode shared"),
         ("disable_pqexec = true", "disable_pqexec refusing simple queries"),
         ("pool_mode = \"statement\"", "pool_mode pool_mode statement"),
@@ -21,13 +15,6 @@ fn what_would_weaken_security_is_refused() {
     for (line, start) in cases {
         one("pgfleet.toml", line, &format!("1 {start} is not supported in this version"), "");
     }
-    let database = "auth_file = \"users.txt\"\n[databases]\na = \"auth_query='select 1'\"\n";
-    one(
-        "pgfleet.toml",
-        database,
-        "3 databases.a.auth_query auth_query is not supported",
-        "auth_file",
-    );
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! `opening` reads its first packet, `login` authenticates it, `session` lets its requests into
 //! the relay, `close` ends it. A client never touches a server except through its lease.
 
+pub(crate) mod auth;
 pub(crate) mod close;
 pub(crate) mod console;
 pub(crate) mod login;

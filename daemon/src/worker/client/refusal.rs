@@ -27,6 +27,18 @@ pub(crate) enum Refusal {
     SaslFailed,
     #[error("\"trust\" authentication failed")]
     TrustFailed,
+    #[error("unix socket login rejected")]
+    PeerFailed,
+    #[error("certificate authentication failed")]
+    CertificateFailed,
+    #[error("LDAP authentication failed")]
+    LdapFailed,
+    #[error("PAM authentication failed")]
+    PamFailed,
+    #[error("login rejected")]
+    Rejected,
+    #[error("no authentication method is found")]
+    NoMethod,
     #[error("empty password returned by client")]
     EmptyPassword,
     #[error("no such database: {0}")]
@@ -100,6 +112,12 @@ impl Refusal {
             | Self::WrongPassword
             | Self::SaslFailed
             | Self::TrustFailed
+            | Self::PeerFailed
+            | Self::CertificateFailed
+            | Self::LdapFailed
+            | Self::PamFailed
+            | Self::Rejected
+            | Self::NoMethod
             | Self::EmptyPassword
             | Self::NoDatabase(_)
             | Self::Configuration

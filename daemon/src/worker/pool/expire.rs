@@ -67,6 +67,7 @@ impl Worker {
     fn drop_pool(&mut self, id: PoolId) {
         let Some(pool) = self.pools.remove(id) else { return };
         self.hungry.remove(&id);
+        self.keyring.forget(&pool.name, &pool.user);
         if self.pools.iter().any(|other| other.name == pool.name) {
             return;
         }

@@ -209,7 +209,13 @@ impl Worker {
             let minimum = share.part(self.settings.min_pool_size(&pool.database));
             let in_use = pool.clients > 0 || pool.database.user.is_some();
             let enough = pool.servers >= minimum as usize;
-            if minimum == 0 || enough || !in_use || pool.opening > 0 || !pool.backoff.may_try(now) {
+            if minimum == 0
+                || enough
+                || !in_use
+                || pool.opening > 0
+                || !pool.backoff.may_try(now)
+                || self.lacks_key(id)
+            {
                 continue;
             }
             if self.permits.held(&pool.limit_keys()[0]) < minimum {

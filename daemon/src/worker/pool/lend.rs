@@ -235,6 +235,9 @@ impl Worker {
         let now = self.now;
         while let Some(client_id) = self.pool(pool_id).and_then(|pool| pool.waiting.pop_front()) {
             if self.client(client_id).is_some_and(|client| client.waiting_since.is_some()) {
+                if self.client(client_id).is_some_and(|client| client.looks_up()) {
+                    return self.begin_lookup(client_id, id);
+                }
                 if let Lent::Now(_) = self.attach(client_id, id) {
                     self.resumed.push_back(client_id);
                 }

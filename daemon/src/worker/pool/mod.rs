@@ -6,6 +6,7 @@
 pub(crate) mod backoff;
 mod expire;
 pub(crate) mod hosts;
+pub(crate) mod keyring;
 pub(crate) mod launch;
 pub(crate) mod lend;
 pub(crate) mod lessons;

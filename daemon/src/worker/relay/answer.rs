@@ -225,7 +225,11 @@ impl Worker {
             Phase::Resetting => "server_reset_query",
             Phase::Preparing => "settings of a client",
             Phase::Idle | Phase::Held => "while idle",
-            Phase::Connecting | Phase::Login(_) | Phase::Leased | Phase::Retiring => return,
+            Phase::Connecting
+            | Phase::Login(_)
+            | Phase::Lookup(_)
+            | Phase::Leased
+            | Phase::Retiring => return,
         };
         warn!("{server} {what}: {}: {}", fields.severity, fields.message);
     }

@@ -205,7 +205,13 @@ impl Worker {
     }
 
     fn login_auth(&mut self, id: ServerId, body: &[u8]) -> Turn {
-        let secret = self.server_secret(id);
+        let pool = self.server(id).map(|server| server.pool);
+        let known = pool.and_then(|pool| self.server_secret(pool));
+        let (secret, key) = match known {
+            Some(known) => (Some(known.secret), known.key),
+            None => (None, None),
+        };
+        let secret = secret.filter(|secret| *secret != Secret::Plain(String::new()));
         let user = self.server_user(id);
         let mut out = Vec::new();
         match back::parse_auth(body) {
@@ -234,7 +240,7 @@ impl Worker {
                 front::sasl_initial(&mut out, "SCRAM-SHA-256", &first);
                 self.with_login(id, |login| login.scram = Scram::Asked(scram));
             }
-            Ok(Auth::SaslContinue(first)) => return self.prove(id, first, secret),
+            Ok(Auth::SaslContinue(first)) => return self.prove(id, first, secret, key),
             Ok(Auth::SaslFinal(last)) => return self.verify_server(id, last),
             Ok(Auth::Other(kind)) => {
                 return failed(format!("unknown authentication request {kind}"));
@@ -269,8 +275,13 @@ impl Worker {
         }
     }
 
-    fn prove(&mut self, id: ServerId, first: &[u8], secret: Option<Secret>) -> Turn {
-        let Some(Secret::Plain(password)) = secret else { return wrong_type() };
+    fn prove(
+        &mut self,
+        id: ServerId,
+        first: &[u8],
+        secret: Option<Secret>,
+        key: Option<[u8; 32]>,
+    ) -> Turn {
         let mut asked = None;
         self.with_login(id, |login| {
             if let Scram::Asked(scram) = std::mem::replace(&mut login.scram, Scram::Proving) {
@@ -278,6 +289,15 @@ impl Worker {
             }
         });
         let Some(scram) = asked else { return failed("unexpected SASL message in server login") };
+        let password = match (secret, key) {
+            (Some(Secret::Plain(password)), _) => password,
+            (Some(Secret::Scram(verifier)), Some(client_key)) => {
+                let keys = ClientSecret::Keys { client_key, server_key: verifier.server_key };
+                self.proved(id, scram.answer(first, keys));
+                return Turn::Go;
+            }
+            (Some(Secret::Scram(_) | Secret::Md5(_)) | None, _) => return wrong_type(),
+        };
         let (first, completions) = (first.to_vec(), self.completions.clone());
         // Detached: it ends by itself, and a completion for a server that is gone is dropped.
         drop(tokio::task::spawn_blocking(move || {
@@ -311,19 +331,6 @@ impl Worker {
         let pool = self.server(id).map(|server| server.pool);
         pool.and_then(|pool| self.pools.get(pool))
             .map_or_else(String::new, |pool| pool.user.clone())
-    }
-
-    /// The forced user's own password, else what the userlist has for the user.
-    fn server_secret(&mut self, id: ServerId) -> Option<Secret> {
-        let pool = self.server(id)?.pool;
-        let pool = self.pools.get(pool)?;
-        if let Some(password) = &pool.database.password
-            && !password.is_empty()
-        {
-            return Secret::parse(password.expose()).ok();
-        }
-        let text = self.settings.userlist.get(&pool.user)?;
-        Secret::parse(text).ok().filter(|secret| *secret != Secret::Plain(String::new()))
     }
 
     fn logged_in(&mut self, id: ServerId) {

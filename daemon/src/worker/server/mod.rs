@@ -7,6 +7,7 @@
 pub(crate) mod address;
 pub(crate) mod connect;
 pub(crate) mod login;
+pub(crate) mod lookup;
 pub(crate) mod prepare;
 pub(crate) mod retire;
 
@@ -30,6 +31,7 @@ use super::vars::Values;
 /// Connecting ─► Login ─► Setup ─► Idle ◄─► Preparing ─► Leased ─► Resetting ─► Idle
 ///                                   ▲                      │
 ///                                   └──── Held ◄───────────┤
+///                                  Idle ◄─► Lookup
 /// any of them ─► Retiring ─► (gone)  ◄─────────────────────┘
 /// ```
 pub(crate) enum Phase {
@@ -42,6 +44,8 @@ pub(crate) enum Phase {
     /// Lent, and being told the client's settings, or checked after a long idle time.
     Preparing,
     Leased,
+    /// Looks a client's user up.
+    Lookup(Box<lookup::Reading>),
     /// Runs `server_reset_query`.
     Resetting,
     /// Given back, but a cancel request for it is under way: nobody gets it until that is done.

@@ -140,6 +140,7 @@ impl Worker {
             Phase::Setup | Phase::Resetting => self.retire(id, "reset query failed"),
             Phase::Connecting
             | Phase::Login(_)
+            | Phase::Lookup(_)
             | Phase::Idle
             | Phase::Leased
             | Phase::Held

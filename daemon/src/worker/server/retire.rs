@@ -64,7 +64,7 @@ impl Worker {
             return;
         }
         let connecting = matches!(server.phase, Phase::Connecting);
-        let busy = server.tracker.busy();
+        let busy = server.tracker.busy() || matches!(server.phase, Phase::Lookup(_));
         let in_step = server.outbox.is_empty() && !server.tracker.doubtful() && !server.mid_message;
         server.enter(Phase::Retiring, now);
         server.next_round();
@@ -162,7 +162,8 @@ impl Worker {
                 self.login_failed(pool, (&host, at), Failed::Connect, text, None);
                 return self.retire_quietly(id);
             }
-            Phase::Setup
+            Phase::Lookup(_)
+            | Phase::Setup
             | Phase::Idle
             | Phase::Preparing
             | Phase::Leased
@@ -171,6 +172,10 @@ impl Worker {
         }
         let unused = matches!(server.phase, Phase::Preparing) && lost == Lost::Ended;
         if let Some(client_id) = client
+            && matches!(server.phase, Phase::Lookup(_))
+        {
+            self.lookup_lost(client_id, pool);
+        } else if let Some(client_id) = client
             && unused
         {
             self.wait_again(client_id, pool);

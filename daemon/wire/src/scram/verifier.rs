@@ -7,8 +7,9 @@ use std::fmt;
 
 use pbkdf2::pbkdf2_hmac;
 use sha2::Sha256;
+use subtle::ConstantTimeEq;
 
-use super::{MECHANISM, hmac, sha256, text};
+use super::{ClientKey, MECHANISM, hmac, sha256, text};
 
 /// The verifier of one password.
 #[derive(Clone, PartialEq, Eq)]
@@ -28,6 +29,12 @@ impl Verifier {
     pub fn derive(password: &str, salt: &[u8], iterations: u32) -> Self {
         let (client_key, server_key) = keys(password, salt, iterations);
         Self { iterations, salt: salt.to_vec(), stored_key: sha256(&client_key), server_key }
+    }
+
+    /// The client's key, if the password is right. It takes as long as [`Verifier::derive`].
+    pub fn prove(&self, password: &str) -> Option<ClientKey> {
+        let (client_key, _) = keys(password, &self.salt, self.iterations);
+        bool::from(sha256(&client_key).ct_eq(&self.stored_key)).then_some(ClientKey(client_key))
     }
 
     /// A verifier for a user that does not exist: always the same for that user, and no password matches it.

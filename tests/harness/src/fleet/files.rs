@@ -28,6 +28,10 @@ pub(super) fn write(scratch: &Scratch, setup: &Setup) {
             setup = setup.set(key, path);
         }
     }
+    for (key, text) in setup.files.clone() {
+        let file = scratch.write(&key, 0o600, &text);
+        setup = setup.set(&key, file.display());
+    }
     let text = match setup.format {
         Format::Toml => toml(&setup),
         Format::Ini => ini(&setup),

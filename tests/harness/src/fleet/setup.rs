@@ -38,6 +38,7 @@ pub struct Setup {
     pub(super) databases: Vec<(String, String)>,
     pub(super) users: Vec<(String, String)>,
     pub(super) secrets: Vec<(String, String)>,
+    pub(super) files: Vec<(String, String)>,
     pub(super) format: Format,
     pub(super) start: Start,
 }
@@ -60,6 +61,7 @@ impl Setup {
             databases: Vec::new(),
             users: Vec::new(),
             secrets: users.to_vec(),
+            files: Vec::new(),
             format: Format::Toml,
             start: Start::Detached,
         };
@@ -138,6 +140,14 @@ impl Setup {
     pub fn stranger(mut self, user: &str) -> Self {
         self.secrets.retain(|(known, _)| known != user);
         self
+    }
+
+    /// A file of its own, which this key is set to.
+    #[must_use]
+    pub fn file(mut self, key: &str, text: &str) -> Self {
+        self.files.retain(|(known, _)| known != key);
+        self.files.push((key.to_owned(), text.to_owned()));
+        self.unset(key)
     }
 
     /// Written in this form.
