@@ -118,6 +118,19 @@ fn a_header_that_cannot_be_one_is_shown() {
 }
 
 #[test]
+fn a_message_beyond_max_packet_size_is_a_bad_header() {
+    let database = Cluster::shared().database();
+    let fleet = Fleet::of(&database).set("max_packet_size", 1000).start();
+    let fits = message::query(&format!("select '{}'", "x".repeat(900)));
+    assert!(fleet.raw().ask(&fits).is_ok());
+    let failure = sent_inside(&fleet, &message::framed(b'Q', &[b'x'; 1000]));
+    assert_eq!(failure, fatal("bad packet header: '51000003ec'"));
+    let mut raw = fleet.raw();
+    let failure = raw.query("select repeat('x', 2000)").expect_err("the row is too long");
+    assert_eq!(Some(failure), fatal("bad pkt header"));
+}
+
+#[test]
 fn a_fault_inside_a_transaction_rolls_it_back() {
     let database = Cluster::shared().database();
     let fleet = Fleet::of(&database).workers(1).set("default_pool_size", 1).start();

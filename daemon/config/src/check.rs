@@ -24,6 +24,7 @@ pub(crate) fn check(settings: &Settings, places: &Places) -> Vec<Problem> {
     check.auth();
     check.passwords();
     check.workers();
+    check.resolver();
     check.problems
 }
 
@@ -135,6 +136,20 @@ impl Check<'_> {
                 format!("run chmod 640 {}, or move the password to auth_file", file.display());
             let fault = Fault::new("others can read this file, and it holds a password", remedy);
             self.problems.push(Problem::in_file(&file, line, fault));
+        }
+    }
+
+    /// The workers read it, and would look names up somewhere else in silence.
+    fn resolver(&mut self) {
+        if let Some(file) = &self.settings.global.resolv_conf
+            && let Err(error) = fs::read(file)
+        {
+            let reason = format!("cannot read {}: {error}", file.display());
+            self.add(
+                "resolv_conf",
+                reason,
+                "name a file that can be read, or remove it for /etc/resolv.conf",
+            );
         }
     }
 

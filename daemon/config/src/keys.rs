@@ -122,7 +122,7 @@ keys! {
     max_packet_size: u32, Size, "2147483647", Live, Honoured, PgBouncer, "Longest message that is accepted.";
     sbuf_loopcnt: u32, Count, "5", Live, Meaningless("the relay shares its time out itself"), PgBouncer, "Reads from one connection before the next one has its turn.";
     so_reuseport: bool, Flag, "0", Restart, Meaningless("the fleet opens its own SO_REUSEPORT listeners"), PgBouncer, "Let several processes listen on one port.";
-    tcp_defer_accept: bool, Flag, "1", Live, NotYet("connections are accepted at once"), PgBouncer, "Accept a TCP connection only once it has sent something.";
+    tcp_defer_accept: bool, Flag, "1", Live, Honoured, PgBouncer, "Accept a TCP connection only once it has sent something.";
     tcp_socket_buffer: u32, Size, "0", Live, Honoured, PgBouncer, "Size of the kernel's buffers of each TCP connection; 0 means the system's.";
     tcp_keepalive: bool, Flag, "1", Live, Honoured, PgBouncer, "Probe silent TCP connections.";
     tcp_keepcnt: u32, Count, "0", Live, Honoured, PgBouncer, "Probes without answer before a TCP connection is given up; 0 means the system's.";

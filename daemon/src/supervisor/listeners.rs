@@ -5,6 +5,7 @@
 //! socket. `act` hands out copies of them by seat.
 
 mod address;
+mod defer;
 mod unix;
 
 use std::io;
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 use pgfleet_config::{Settings, Workers};
 use socket2::{Domain, Protocol, Socket, Type};
 
+use self::defer::Deferral;
 use self::unix::UnixSocket;
 use super::runtime_dir::RuntimeDirError;
 use super::seats::Seat;
@@ -84,6 +86,7 @@ pub(crate) struct Listeners {
     groups: Vec<Group>,
     unix: Option<UnixSocket>,
     backlog: i32,
+    deferral: Deferral,
 }
 
 impl Listeners {
@@ -117,7 +120,21 @@ impl Listeners {
         }
         let unix =
             unix::of(settings, runtime)?.map(|place| unix::bind(place, backlog)).transpose()?;
-        Ok(Self { groups, unix, backlog })
+        let deferral = Deferral::of(settings.global.tcp_defer_accept);
+        Ok(Self { groups, unix, backlog, deferral })
+    }
+
+    /// Follows `tcp_defer_accept`, also on the sockets that listen already.
+    pub(crate) fn defer(&mut self, tcp_defer_accept: bool) {
+        let deferral = Deferral::of(tcp_defer_accept);
+        if std::mem::replace(&mut self.deferral, deferral) == deferral {
+            return;
+        }
+        for group in &self.groups {
+            for socket in group.sockets.iter().take(group.listening) {
+                defer(socket, deferral);
+            }
+        }
     }
 
     /// Copies of the sockets of a seat, which listen from now on.
@@ -130,10 +147,10 @@ impl Listeners {
 
     fn tcp_copies(&mut self, number: usize) -> Result<Vec<Copy>, ListenError> {
         let width = self.groups.len();
-        let backlog = self.backlog;
+        let (backlog, deferral) = (self.backlog, self.deferral);
         let mut copies = Vec::new();
         for (column, group) in self.groups.iter_mut().enumerate() {
-            let socket = group.listen(number, backlog)?;
+            let socket = group.listen(number, backlog, deferral)?;
             copies.push(Copy {
                 id: id(number, column, width),
                 kind: ListenerKind::Tcp,
@@ -180,13 +197,19 @@ impl Listeners {
 
 impl Group {
     /// A copy of the socket of this seat, which listens from now on.
-    fn listen(&mut self, number: usize, backlog: i32) -> Result<OwnedFd, ListenError> {
+    fn listen(
+        &mut self,
+        number: usize,
+        backlog: i32,
+        deferral: Deferral,
+    ) -> Result<OwnedFd, ListenError> {
         let failed = |source| ListenError::Bind { address: self.address.to_string(), source };
         while self.sockets.len() <= number {
             self.sockets.push(tcp(self.address, Reuse::Port)?);
         }
         while self.listening <= number {
             if let Some(socket) = self.sockets.get(self.listening) {
+                defer(socket, deferral);
                 socket.listen(backlog).map_err(failed)?;
             }
             self.listening += 1;
@@ -194,6 +217,13 @@ impl Group {
         let socket =
             self.sockets.get(number).ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
         socket.as_fd().try_clone_to_owned().map_err(failed)
+    }
+}
+
+/// A kernel that refuses it hands over at once, which is no reason not to listen.
+fn defer(socket: &Socket, deferral: Deferral) {
+    if let Err(error) = deferral.apply(socket) {
+        log::warn!("tcp_defer_accept has no effect: {error}");
     }
 }
 

@@ -108,6 +108,7 @@ impl Office {
             Ok(settings) => {
                 self.settings = settings;
                 self.credentials.follow(&self.settings);
+                self.listeners.defer(self.settings.global.tcp_defer_accept);
                 self.events.push_back(Event::Pace(office::pace(&self.settings)));
                 if let Some(reloading) = &self.reloading {
                     self.asked = reloading.asked;

@@ -43,3 +43,52 @@ fn try_tune(fd: &OwnedFd, settings: &Global) -> std::io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    fn tuned(change: impl FnOnce(&mut Global)) -> OwnedFd {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut settings = Global::default();
+        change(&mut settings);
+        let fd = OwnedFd::from(stream);
+        tune(&fd, &settings);
+        fd
+    }
+
+    #[test]
+    fn by_default_nothing_waits_and_silence_is_probed() {
+        let fd = tuned(|_| ());
+        let socket = SockRef::from(&fd);
+        assert!(socket.tcp_nodelay().unwrap() && socket.keepalive().unwrap());
+    }
+
+    #[test]
+    fn every_setting_reaches_the_socket() {
+        let fd = tuned(|settings| {
+            settings.tcp_keepidle = 7;
+            settings.tcp_keepintvl = 5;
+            settings.tcp_keepcnt = 3;
+            settings.tcp_user_timeout = 12_500;
+            settings.tcp_socket_buffer = 30_000;
+        });
+        let socket = SockRef::from(&fd);
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(7));
+        assert_eq!(socket.tcp_keepalive_interval().unwrap(), Duration::from_secs(5));
+        assert_eq!(socket.tcp_keepalive_retries().unwrap(), 3);
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(Duration::from_millis(12_500)));
+        // The kernel counts its own overhead too.
+        assert_eq!(socket.send_buffer_size().unwrap(), 60_000);
+        assert_eq!(socket.recv_buffer_size().unwrap(), 60_000);
+    }
+
+    #[test]
+    fn probes_can_be_turned_off() {
+        let fd = tuned(|settings| settings.tcp_keepalive = false);
+        assert!(!SockRef::from(&fd).keepalive().unwrap());
+    }
+}

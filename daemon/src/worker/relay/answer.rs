@@ -67,6 +67,7 @@ impl Worker {
 
     fn next_answer(&mut self, id: ServerId, batch: &mut Batch<'_>) -> Next {
         let rest = batch.input.get(batch.at..).unwrap_or_default();
+        let most = usize::try_from(self.settings.global.max_packet_size).unwrap_or(usize::MAX);
         let Some(server) = self.server(id) else { return Next::Over };
         if server.body_left > 0 {
             let part = server.body_left.min(rest.len());
@@ -83,6 +84,10 @@ impl Worker {
                 return Next::Broken("bad pkt header");
             }
         };
+        if header.len > most {
+            warn!("a server sent a message of {} bytes (max_packet_size)", header.len);
+            return Next::Broken("bad pkt header");
+        }
         let here = rest.len().min(header.len);
         let whole = here == header.len;
         let wanted = matches!(header.tag, b'Z' | b'S' | b'E' | b'C');

@@ -91,7 +91,8 @@ impl Worker {
         };
         let most = usize::try_from(self.settings.global.max_packet_size).unwrap_or(usize::MAX);
         if header.len > most {
-            self.refuse_request(id, batch, &Refusal::TooLarge);
+            let refusal = Refusal::bad_header(rest.get(..frame::HEADER).unwrap_or(rest));
+            self.refuse_request(id, batch, &refusal);
             return Next::Gone;
         }
         self.message(id, batch, header)
