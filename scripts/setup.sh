@@ -40,6 +40,10 @@ case $purpose in
             echo "setup: python3-venv is missing: the drivers of the tests live in one"
             wanted="$wanted python3-venv"
         }
+        [ -x /usr/sbin/slapd ] || {
+            echo "setup: slapd is missing: logins by LDAP are tested against one that the test starts"
+            wanted="$wanted slapd"
+        }
         ;;
     bench)
         need python3 python3 "the bench is written in it"
@@ -72,6 +76,12 @@ if [ -n "$wanted" ]; then
     fi
     echo "setup: installing$wanted"
     $as_root apt-get update -q
+    case $wanted in
+        *slapd*)
+            # The tests bring a configuration of their own: the machine gets no directory from this.
+            echo "slapd slapd/no_configuration boolean true" | $as_root debconf-set-selections
+            ;;
+    esac
     # shellcheck disable=SC2086 # a list of words
     $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $wanted
 fi

@@ -12,6 +12,7 @@ pub mod binaries;
 pub mod client;
 pub mod cluster;
 pub mod crowd;
+pub mod directory;
 pub mod failure;
 pub mod fake;
 pub mod fleet;
