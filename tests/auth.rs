@@ -180,3 +180,15 @@ fn a_changed_password_counts_after_a_reload() {
         );
     }
 }
+
+#[test]
+fn strangers_are_asked_as_known_users_are() {
+    let database = Cluster::shared().database();
+    let scram = secret(&database, "app");
+    let users = ["app", "md5user", "plain", "raw", "admin", "stats"];
+    let setup = fleet(&database, "md5");
+    let setup = users.iter().fold(setup, |setup, user| setup.secret(user, &scram));
+    let fleet = setup.start();
+    assert_eq!(login(&fleet, "app", "wrong"), refused("SASL authentication failed"));
+    assert_eq!(login(&fleet, "nobody_knows", "wrong"), refused("SASL authentication failed"));
+}

@@ -115,6 +115,9 @@ fn a_changed_password_counts_at_once_on_every_worker() {
     let kill =
         format!("select pg_terminate_backend(pid) from pg_stat_activity where usename='{name}'");
     database.direct().run(&kill);
+    wait::until_true("the fleet has none of its servers", || {
+        fleet.console("show servers").find("user", &name).is_none()
+    });
     for _ in 0..6 {
         assert_eq!(login(&fleet.address().as_user(&name, "new")), Ok(name.clone()));
     }
@@ -319,8 +322,23 @@ fn an_old_connection_that_was_cut_is_replaced_before_the_client_is_told() {
     let fleet = fleet(&database).workers(1).start();
     let name = user(&database, "pw");
     assert!(login(&fleet.address().as_user(&name, "pw")).is_ok());
-    database
-        .direct()
-        .run("select pg_terminate_backend(pid) from pg_stat_activity where usename='looker'");
+    let cut = "select pg_terminate_backend(pid) from pg_stat_activity \
+               where usename = 'looker' and datname = current_database()";
+    database.direct().run(cut);
     assert_eq!(login(&fleet.address().as_user(&name, "pw")), Ok(name));
+}
+
+#[test]
+fn names_of_databases_that_strangers_make_up_are_not_kept() {
+    let database = Cluster::shared().database();
+    let any = format!("host=127.0.0.1 port={}", database.cluster().port());
+    let fleet = fleet(&database).database("*", &any).start();
+    for number in 0..20 {
+        let made_up = fleet.address().in_database(&format!("made_up_{number}"));
+        let failure = login(&made_up.as_user("anyone", "x")).expect_err("there is none");
+        assert_eq!(failure.code, "3D000");
+    }
+    for number in 0..20 {
+        logged(&fleet, &format!("dropping database 'made_up_{number}'"));
+    }
 }

@@ -7,6 +7,7 @@ use pgfleet_harness::{
     cluster::{Cluster, Database, PASSWORD},
     failure::Failure,
     fleet::{Fleet, Setup},
+    wait,
 };
 
 const RULES: &str = "local all all trust\nhost all all all scram-sha-256\n";
@@ -45,6 +46,14 @@ fn inside() -> Result<String, Failure> {
     Ok("app".to_owned())
 }
 
+/// Ends all backends of `app` in this database, and waits until the fleet has noticed.
+fn end_servers(database: &Database<'_>, fleet: &Fleet) {
+    let end = "select pg_terminate_backend(pid) from pg_stat_activity \
+               where usename = 'app' and datname = current_database()";
+    database.direct().run(end);
+    wait::until_true("the fleet has no servers", || fleet.console("show servers").is_empty());
+}
+
 #[test]
 fn a_verifier_is_enough_on_every_worker_and_after_reconnect() {
     let database = Cluster::shared().database();
@@ -53,7 +62,7 @@ fn a_verifier_is_enough_on_every_worker_and_after_reconnect() {
         for _ in 0..8 {
             assert_eq!(proved(&fleet, PASSWORD), inside(), "round {round}");
         }
-        database.direct().run("select pg_terminate_backend(pid) from pg_stat_activity where usename='app' and pid <> pg_backend_pid()");
+        end_servers(&database, &fleet);
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn open_to_others(file: &Path) -> bool {
 pub(crate) struct Check<'a> {
     pub(crate) settings: &'a Settings,
     places: &'a Places,
-    problems: Vec<Problem>,
+    pub(crate) problems: Vec<Problem>,
 }
 
 impl Check<'_> {

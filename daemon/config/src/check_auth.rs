@@ -3,8 +3,9 @@
 //! `check` calls it with the other checks.
 
 use crate::{
-    AuthType, Global, SslMode,
-    check::Check,
+    AuthType, Global, Problem, SslMode,
+    check::{Check, open_to_others},
+    fault::Fault,
     hba::{Method, Rule},
 };
 
@@ -49,6 +50,28 @@ impl Check<'_> {
             AuthType::Pam => self.add("auth_type", NO_PAM, BUILD_PAM),
         }
         self.lookups();
+        self.rules_with_secrets();
+    }
+
+    /// A file of rules that holds the password of a directory must not be readable by others.
+    fn rules_with_secrets(&mut self) {
+        let Some(file) = self.settings.global.auth_hba_file.clone() else { return };
+        let has_secret = self.settings.hba.iter().any(|rule| match &rule.method {
+            Method::Ldap(options) => options.has_secret(),
+            Method::Trust
+            | Method::Reject
+            | Method::Md5
+            | Method::Password
+            | Method::ScramSha256
+            | Method::Peer
+            | Method::Cert
+            | Method::Pam => false,
+        });
+        if has_secret && open_to_others(&file) {
+            let remedy = format!("run chmod 640 {}", file.display());
+            let fault = Fault::new("others can read this file, and it holds a password", remedy);
+            self.problems.push(Problem::in_file(&file, None, fault));
+        }
     }
 
     fn forced_users(&mut self) {

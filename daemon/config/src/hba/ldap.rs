@@ -54,6 +54,16 @@ pub struct LdapOptions {
     pub find: LdapFind,
 }
 
+impl LdapOptions {
+    /// Whether there is a password in them.
+    pub(crate) fn has_secret(&self) -> bool {
+        match &self.find {
+            LdapFind::Search { bind: Some((_, password)), .. } => !password.is_empty(),
+            LdapFind::Search { bind: None, .. } | LdapFind::Simple { .. } => false,
+        }
+    }
+}
+
 /// Options in the making.
 #[derive(Default)]
 pub(super) struct Draft {

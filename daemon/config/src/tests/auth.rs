@@ -1,6 +1,6 @@
 //! What each method of authentication needs, and how secrets are looked up.
 
-use super::{Ground, bad, good, one};
+use super::{Ground, bad, good, one, permit};
 use crate::{AuthType, hba::LdapFind};
 
 #[test]
@@ -107,4 +107,17 @@ fn rules_and_maps_are_read_for_hba_and_stay_in_the_snapshot() {
         "[pgbouncer]\nauth_type = ldap\nauth_ldap_options = ldapserver=h ldapprefix=\"uid=\"\n";
     let ldap = ground.load("b.ini", text).unwrap().ldap.unwrap();
     assert_eq!(ldap.find, LdapFind::Simple { prefix: "uid=".into(), suffix: String::new() });
+}
+
+#[test]
+fn rules_with_a_password_are_not_for_others_to_read() {
+    let ground = Ground::new();
+    let rules = "local all all ldap ldapserver=h ldapbasedn=b ldapbinddn=c ldapbindpasswd=s3\n";
+    let file = ground.file("hba", rules);
+    let text = "[pgbouncer]\nauth_type = hba\nauth_hba_file = $DIR/hba\n";
+    assert!(ground.load("a.ini", text).is_ok());
+    permit(&file, 0o644);
+    let problems = ground.load("a.ini", text).unwrap_err();
+    assert_eq!(problems[0].reason, "others can read this file, and it holds a password");
+    assert!(!format!("{problems:?}").contains("s3"));
 }

@@ -12,6 +12,9 @@ use super::Pool;
 use crate::worker::ids::PoolId;
 use crate::worker::state::Worker;
 
+/// A pool that never had a server is remembered for so long at least, for the failure that it had.
+const NAMED: Duration = Duration::from_secs(1);
+
 impl Worker {
     /// Drops empty pools: of databases that are gone, of `*` databases that nobody has used for
     /// `autodb_idle_timeout`, and any other after `pool_idle_timeout`.
@@ -43,7 +46,14 @@ impl Worker {
         let is_unused = self.is_automatic(&pool.name)
             && !self.settings.global.autodb_idle_timeout.is_zero()
             && !used.contains(pool.name.as_str());
-        is_gone || is_unused || self.has_rested(pool, self.settings.global.pool_idle_timeout)
+        // Anyone can name a database, and be looked up in it, before it is known who that is.
+        let never_served = self.is_automatic(&pool.name)
+            && pool.welcome.is_none()
+            && self.has_rested(pool, settings.global.server_login_retry.max(NAMED));
+        is_gone
+            || is_unused
+            || never_served
+            || self.has_rested(pool, self.settings.global.pool_idle_timeout)
     }
 
     /// Empty for so long; 0 is for ever.

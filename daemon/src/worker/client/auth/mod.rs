@@ -172,14 +172,14 @@ impl Worker {
         let Stage::Login(login) = &mut client.stage else { return };
         let way = login.way.clone();
         let is_known = secret.is_some();
-        let is_scram = match &secret {
-            Some(Secret::Scram(_)) => true,
-            Some(Secret::Plain(_) | Secret::Md5(_)) => false,
-            // A stranger is asked as most would be whose secrets Postgres keeps.
-            None => login.looked_up,
-        };
+        let (user, looked_up) = (login.startup.user.clone(), login.looked_up);
         login.secret = secret;
         login.found_in = found_in;
+        let is_scram = match &login.secret {
+            Some(Secret::Scram(_)) => true,
+            Some(Secret::Plain(_) | Secret::Md5(_)) => false,
+            None => looked_up || self.stranger_has_scram(&user),
+        };
         let mut out = Vec::new();
         let asked = match way {
             Way::Any => return self.authenticated(id),
@@ -203,7 +203,11 @@ impl Worker {
                 Asked::Scram
             }
         };
-        login.asked = asked;
+        if let Some(client) = self.client(id)
+            && let Stage::Login(login) = &mut client.stage
+        {
+            login.asked = asked;
+        }
         self.reply(id, &out);
         self.login_input(id);
     }

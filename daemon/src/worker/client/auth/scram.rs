@@ -60,6 +60,17 @@ impl Worker {
         }
     }
 
+    /// Whether a stranger's secret would be one for SCRAM: as likely as those of the users that there
+    /// are, and always the same for one name.
+    pub(super) fn stranger_has_scram(&self, user: &str) -> bool {
+        let users = &self.settings.userlist;
+        let drawn = Verifier::mock(user, &self.welcome.fleet_secret).stored_key;
+        let drawn = drawn.iter().take(8).fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte));
+        let Some(turn) = drawn.checked_rem(users.len() as u64) else { return false };
+        let like = users.values().nth(usize::try_from(turn).unwrap_or(0));
+        like.is_some_and(|text| text.starts_with("SCRAM-SHA-256$"))
+    }
+
     fn derive(&mut self, id: ClientId, user: String, password: String, first: Vec<u8>) {
         // The salt that a stranger of this name would see: the same on every worker.
         let Verifier { salt, iterations, .. } = self.strange(&user);
