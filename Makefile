@@ -18,10 +18,12 @@ demo: setup-demo
 
 test: setup-test build
 	cargo test --workspace
+	cargo test -p pgfleetd --features pam pam
 
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	cargo clippy -p pgfleetd --features pam --all-targets -- -D warnings
 
 bench: setup-bench
 	cargo build --release -p pgfleet -p pgfleetd

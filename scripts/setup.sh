@@ -40,6 +40,12 @@ case $purpose in
             echo "setup: python3-venv is missing: the drivers of the tests live in one"
             wanted="$wanted python3-venv"
         }
+        for library in libpam.so libpam_wrapper.so; do
+            [ -n "$(find /usr/lib /usr/lib64 -maxdepth 2 -name "$library" 2>/dev/null)" ] || {
+                echo "setup: $library is missing: the build with PAM is tested with it"
+                wanted="$wanted libpam0g-dev libpam-wrapper"
+            }
+        done
         [ -x /usr/sbin/slapd ] || {
             echo "setup: slapd is missing: logins by LDAP are tested against one that the test starts"
             wanted="$wanted slapd"

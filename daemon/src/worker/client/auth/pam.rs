@@ -52,3 +52,44 @@ pub(super) fn accepts(user: &str, password: &str) -> Result<()> {
     transaction.authenticate(AuthnFlags::empty())?;
     transaction.account_management(AuthnFlags::empty())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{env, fs, process::Command};
+
+    use super::accepts;
+
+    const WRAPPER: &str = "libpam_wrapper.so";
+    const INSIDE: &str = "PGFLEET_PAM_TEST";
+
+    /// PAM with a service directory and a password file of the test's own, which takes a process of its own.
+    #[test]
+    fn pam_says_who_gets_in() {
+        if env::var_os(INSIDE).is_some() {
+            assert!(accepts("alice", "al1ce").is_ok());
+            assert!(accepts("alice", "wrong").is_err());
+            assert!(accepts("alice", "").is_err());
+            assert!(accepts("nobody", "al1ce").is_err());
+            assert!(accepts("bob", "b0b").is_err(), "he has another service");
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let module = "/usr/lib/x86_64-linux-gnu/pam_wrapper/pam_matrix.so";
+        let module = env::var("PGFLEET_PAM_MATRIX").unwrap_or_else(|_| module.to_owned());
+        let people = dir.path().join("people");
+        fs::write(&people, "alice:al1ce:pgbouncer\nbob:b0b:sshd\n").unwrap();
+        let line = format!("required {module} passdb={}\n", people.display());
+        let service = format!("auth {line}account {line}password {line}session {line}");
+        fs::write(dir.path().join("pgbouncer"), service).unwrap();
+        let status = Command::new(env::current_exe().unwrap())
+            .args(["--exact", "worker::client::auth::pam::tests::pam_says_who_gets_in"])
+            .env(INSIDE, "1")
+            .env("LD_PRELOAD", WRAPPER)
+            .env("PAM_WRAPPER", "1")
+            .env("PAM_WRAPPER_SERVICE_DIR", dir.path())
+            .output()
+            .unwrap();
+        let out = String::from_utf8_lossy(&status.stdout).into_owned();
+        assert!(status.status.success() && out.contains("1 passed"), "{out}");
+    }
+}
