@@ -309,7 +309,7 @@ fn a_login_ends_when_the_server_of_the_lookup_is_not_to_be_had() {
     let down =
         login(&fleet.address().in_database("down").as_user("anyone", "x")).expect_err("it is down");
     assert!(
-        down.message == "client_login_timeout"
+        down.message == "client_login_timeout (server down)"
             || down.message.starts_with("server login has been failing"),
         "{down}"
     );

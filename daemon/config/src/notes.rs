@@ -2,7 +2,9 @@
 //! Notes never stop anything; what must stop is a problem.
 //! The draft makes them when everything else was fine.
 
-use crate::{Global, KEYS, Settings, key::Standing, layer::Format, problem::Places};
+use crate::{
+    AuthType, Global, KEYS, Settings, hba::Method, key::Standing, layer::Format, problem::Places,
+};
 
 /// One line for each accepted key without effect, in the order of the table.
 pub(crate) fn notes(settings: &Settings, places: &Places, format: Format) -> Vec<String> {
@@ -23,6 +25,7 @@ pub(crate) fn notes(settings: &Settings, places: &Places, format: Format) -> Vec
             Standing::NotYet(_) => {}
         }
     }
+    notes.extend(md5_secrets(settings));
     if places.is_set("peers") {
         notes.push(
             "[peers]: accepted without effect: the workers of a fleet know each other".to_owned(),
@@ -33,4 +36,27 @@ pub(crate) fn notes(settings: &Settings, places: &Places, format: Format) -> Vec
         notes.push(format!("unix_socket_dir: not set; it is {dir} here and was /tmp in PgBouncer"));
     }
     notes
+}
+
+/// Users whose secret is of no use to the method of their login.
+fn md5_secrets(settings: &Settings) -> Option<String> {
+    let uses_scram = match settings.global.auth_type {
+        AuthType::ScramSha256 => true,
+        AuthType::Hba => settings.hba.iter().any(|rule| rule.method == Method::ScramSha256),
+        AuthType::Any
+        | AuthType::Trust
+        | AuthType::Plain
+        | AuthType::Md5
+        | AuthType::Cert
+        | AuthType::Ldap
+        | AuthType::Pam => false,
+    };
+    let is_md5 = |secret: &str| secret.len() == 35 && secret.starts_with("md5");
+    let users = settings.userlist.iter().filter(|(_, secret)| uses_scram && is_md5(secret));
+    let names: Vec<_> = users.map(|(user, _)| user.as_str()).collect();
+    let first = names.iter().take(10).copied().collect::<Vec<_>>().join(", ");
+    let more = if names.len() > 10 { ", and more" } else { "" };
+    (!names.is_empty()).then(|| {
+        format!("auth_file: md5 secrets are of no use to scram-sha-256; give SCRAM secrets to {first}{more}")
+    })
 }

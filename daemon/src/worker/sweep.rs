@@ -187,6 +187,9 @@ impl Worker {
         for (_, client) in &self.clients {
             let age = self.now.saturating_duration_since(client.connected);
             match client.stage {
+                Stage::Login(_) if is_over(age, login) && client.looks_up() => {
+                    due.push((client.id, Some(Refusal::LoginTimeoutServerDown)));
+                }
                 Stage::Opening | Stage::Login(_) if is_over(age, login) => {
                     due.push((client.id, Some(Refusal::LoginTimeout)));
                 }

@@ -139,6 +139,15 @@ fn passwords_are_prepared_as_postgres_prepares_them() {
 }
 
 #[test]
+fn a_right_password_shows_the_key_of_its_verifier() {
+    let key = rfc().prove("pencil").expect("it is the password");
+    let shown =
+        converse(ClientSecret::Keys { client_key: key.0, server_key: rfc().server_key }, rfc());
+    assert_eq!(shown, Ok(key));
+    assert_eq!(rfc().prove("pencils"), None);
+}
+
+#[test]
 fn md5_matches_what_postgres_stores() {
     // select md5('foobar') with password 'foo' and user 'bar'
     let stored = md5_stored("bar", "foo");

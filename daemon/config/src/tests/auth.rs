@@ -121,3 +121,15 @@ fn rules_with_a_password_are_not_for_others_to_read() {
     assert_eq!(problems[0].reason, "others can read this file, and it holds a password");
     assert!(!format!("{problems:?}").contains("s3"));
 }
+
+#[test]
+fn md5_secrets_that_scram_cannot_use_are_noted_by_user() {
+    let ground = Ground::new();
+    ground.file("users.txt", "\"a\" \"md5d41d8cd98f00b204e9800998ecf8427e\"\n\"b\" \"plain\"\n");
+    let note = "auth_file: md5 secrets are of no use to scram-sha-256; give SCRAM secrets to a";
+    for (auth_type, noted) in [("scram-sha-256", true), ("md5", false)] {
+        let text = format!("[pgbouncer]\nauth_type = {auth_type}\nauth_file = $DIR/users.txt\n");
+        let settings = ground.load("a.ini", &text).unwrap();
+        assert_eq!(settings.notes.iter().any(|line| line == note), noted, "{:?}", settings.notes);
+    }
+}

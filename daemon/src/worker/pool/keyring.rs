@@ -19,6 +19,9 @@ use crate::worker::state::Worker;
 /// Of a user: in the auth file, or as clients of one database know it.
 type Owner = (Option<String>, String);
 
+/// So many users at most; what was looked up is forgotten when there are more.
+const MOST: usize = 10_000;
+
 /// See the module's page.
 #[derive(Default)]
 pub(crate) struct Keyring {
@@ -50,6 +53,10 @@ impl Keyring {
             // A key that is known already is not lost to a look-up that found the same secret.
             Some(old) if old.secret == new.secret && new.key.is_none() => false,
             Some(_) | None => {
+                if self.known.len() >= MOST {
+                    // Each login looks its user up again; keys of the auth file's users would be missed.
+                    self.known.retain(|(database, _), _| database.is_none());
+                }
                 self.known.insert(owner, new);
                 true
             }
@@ -149,6 +156,11 @@ impl Worker {
     }
 
     fn teach_credential(&mut self, credential: Credential) {
+        let of_no_database =
+            credential.database.as_ref().is_some_and(|name| self.settings.database(name).is_none());
+        if of_no_database {
+            return;
+        }
         if self.take_credential(credential.clone()) {
             self.say(&ToSupervisor::Shown(credential), None);
         }
@@ -228,5 +240,65 @@ impl Worker {
     /// Whether a server of this pool could only be logged in to with a key that nobody has shown yet.
     pub(crate) fn lacks_key(&self, id: PoolId) -> bool {
         matches!(self.server_secret(id), Some(ServerSecret { secret: Secret::Scram(_), key: None }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pgfleet_config::Database;
+
+    fn shown(database: Option<&str>, secret: Option<&str>, key: Option<u8>) -> Credential {
+        Credential {
+            database: database.map(str::to_owned),
+            user: "u".to_owned(),
+            secret: secret.map(Password::new),
+            key: key.map(|byte| Key([byte; 32])),
+        }
+    }
+
+    #[test]
+    fn a_key_is_kept_while_its_secret_stands() {
+        let mut ring = Keyring::default();
+        let owner = (Some("d".to_owned()), "u".to_owned());
+        assert!(ring.put(shown(Some("d"), Some("s"), Some(7))));
+        assert!(!ring.put(shown(Some("d"), Some("s"), None)), "a look-up says nothing new");
+        assert_eq!(ring.of(&owner).unwrap().key, Some([7; 32]));
+        assert!(ring.put(shown(Some("d"), Some("t"), None)));
+        assert_eq!(ring.of(&owner).unwrap().key, None, "it was the key of another secret");
+        assert!(ring.put(shown(Some("d"), None, None)));
+        assert!(ring.of(&owner).is_none() && !ring.put(shown(Some("d"), None, None)));
+    }
+
+    #[test]
+    fn a_reload_forgets_what_the_settings_no_longer_bear_out() {
+        let mut old = Settings::default();
+        old.databases.insert("d".to_owned(), Database::new("d"));
+        old.userlist.insert("u".to_owned(), "s".to_owned());
+        let kept = |change: fn(&mut Settings)| {
+            let mut ring = Keyring::default();
+            ring.put(shown(None, Some("s"), Some(1)));
+            ring.put(Credential { user: "v".to_owned(), ..shown(Some("d"), Some("s"), None) });
+            let mut new = old.clone();
+            change(&mut new);
+            ring.follow(&old, &new);
+            let has = |database: Option<&str>, user: &str| {
+                ring.of(&(database.map(str::to_owned), user.to_owned())).is_some()
+            };
+            (has(None, "u"), has(Some("d"), "v"))
+        };
+        assert_eq!(kept(|_| {}), (true, true));
+        assert_eq!(kept(|new| new.userlist.clear()), (false, true));
+        assert_eq!(
+            kept(|new| drop(new.userlist.insert("u".to_owned(), "t".to_owned()))),
+            (false, true)
+        );
+        assert_eq!(
+            kept(|new| drop(new.userlist.insert("v".to_owned(), "t".to_owned()))),
+            (true, false)
+        );
+        assert_eq!(kept(|new| new.global.auth_user = Some("x".to_owned())), (true, false));
+        assert_eq!(kept(|new| new.databases.clear()), (true, false));
+        assert_eq!(kept(|new| new.databases.get_mut("d").unwrap().port = 1), (true, false));
     }
 }

@@ -212,3 +212,50 @@ impl Worker {
         self.login_input(id);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn way(auth_type: AuthType) -> Result<Way, Refusal> {
+        let mut settings = Settings::default();
+        settings.global.auth_type = auth_type;
+        let request = Request { peer: Peer::Unix, database: Some("d"), user: "u" };
+        Way::of(&settings, &request)
+    }
+
+    #[test]
+    fn each_auth_type_is_a_way_and_what_is_not_configured_lets_nobody_in() {
+        let table = [
+            (AuthType::Any, Ok(Way::Any)),
+            (AuthType::Trust, Ok(Way::Trust)),
+            (AuthType::Plain, Ok(Way::Plain)),
+            (AuthType::Md5, Ok(Way::Md5)),
+            (AuthType::ScramSha256, Ok(Way::ScramSha256)),
+            (AuthType::Cert, Ok(Way::Cert(None))),
+            (AuthType::Pam, Ok(Way::Pam)),
+            (AuthType::Ldap, Err(Refusal::Configuration)),
+            (AuthType::Hba, Err(Refusal::NoMethod)),
+        ];
+        for (auth_type, expected) in table {
+            assert_eq!(way(auth_type), expected, "{auth_type}");
+        }
+    }
+
+    #[test]
+    fn only_methods_that_know_their_users_do_without_ours() {
+        let ways = [
+            (Way::Any, false, false),
+            (Way::Pam, false, false),
+            (Way::Trust, true, false),
+            (Way::Peer(None), true, false),
+            (Way::Cert(None), true, false),
+            (Way::Md5, true, true),
+            (Way::Plain, true, true),
+            (Way::ScramSha256, true, true),
+        ];
+        for (way, user, secret) in ways {
+            assert_eq!((way.needs_user(), way.needs_secret()), (user, secret), "{way:?}");
+        }
+    }
+}
