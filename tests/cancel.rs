@@ -8,6 +8,7 @@ use pgfleet_harness::{
     client::Client,
     cluster::{Cluster, Database},
     crowd::Crowd,
+    fake::{FakeServer, Lie},
     fleet::Fleet,
     raw::{Raw, cancel, message},
     wait,
@@ -236,4 +237,27 @@ fn cancels_have_a_budget_of_their_own() {
         cancel(&fleet.address(), &raw.key).expect("the cancel is accepted");
         assert_eq!(raw.until(b'Z').expect("the query ends").code(), "57014");
     }
+}
+
+#[test]
+fn a_cancel_that_cannot_be_delivered_ends_after_cancel_wait_timeout() {
+    let database = Cluster::shared().database();
+    let fake = FakeServer::start(Lie::HoldsCancels);
+    let fleet = Fleet::of(&database)
+        .set("cancel_wait_timeout", 1)
+        .database("fake", &format!("host=127.0.0.1 port={}", fake.port()))
+        .start();
+    let mut raw = Raw::login(&fleet.address().in_database("fake")).expect("the fake logs in");
+    raw.send(&message::query("select 1")).expect("the fleet reads");
+    wait::until_true("the query is on its way", || {
+        let pools = fleet.console("show pools");
+        pools.find("database", "fake").is_some_and(|row| row.number("sv_active") == 1)
+    });
+    let start = Instant::now();
+    cancel(&fleet.address(), &raw.key).expect("the requester is let go");
+    let waited = start.elapsed();
+    assert!((Duration::from_millis(900)..Duration::from_secs(4)).contains(&waited), "{waited:?}");
+    // The key may still arrive, and must hit nobody else.
+    let servers = fleet.console("show servers");
+    assert_eq!(servers.find("database", "fake").map(|row| row.number("close_needed")), Some(1));
 }

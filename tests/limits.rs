@@ -264,3 +264,110 @@ fn min_pool_size_of_a_forced_user_needs_no_client() {
     let _fleet = Fleet::of(&database).database_keys("user=raw min_pool_size=4").start();
     wait::until_true("four servers are there", || database.backends() == 4);
 }
+
+/// So many clients of this address want a server, and so many get one.
+fn served(database: &Database<'_>, address: &Address, wanting: usize, expected: usize) {
+    let start = |_| {
+        let mut raw = Raw::login(address).expect("there is room");
+        raw.send(&message::query("select pg_sleep(600)")).expect("the fleet reads");
+        raw
+    };
+    let clients: Vec<Raw> = (0..wanting).map(start).collect();
+    wait::until_true("as many are served as should be", || database.backends() == expected);
+    wait::holds_for(Duration::from_millis(700), "no more are", || database.backends() == expected);
+    drop(clients);
+    wait::until_true("all are gone", || database.backends() == 0);
+}
+
+#[test]
+fn the_pool_size_of_the_user_beats_the_entrys_which_beats_the_global_one() {
+    let database = Cluster::shared().database();
+    let entry = setup::entry(database.cluster(), database.name());
+    let fleet = Fleet::of(&database)
+        .set("default_pool_size", 2)
+        .database_keys("pool_size=4")
+        .database("plain", &entry)
+        .database("wide", &format!("{entry} pool_size=0"))
+        .database("forced", &format!("{entry} user=raw pool_size=5"))
+        .user("raw", "pool_size=3")
+        .start();
+    let app = fleet.address();
+    served(&database, &app, 8, 4);
+    served(&database, &app.in_database("plain"), 8, 2);
+    served(&database, &app.in_database("wide"), 8, 8);
+    served(&database, &app.as_user("raw", ""), 8, 3);
+    // Of a database with a forced user that user's settings count.
+    served(&database, &app.in_database("forced"), 8, 3);
+}
+
+#[test]
+fn limits_on_servers_of_the_entry_and_the_user_beat_the_global_ones() {
+    let database = Cluster::shared().database();
+    let entry = setup::entry(database.cluster(), database.name());
+    let fleet = Fleet::of(&database)
+        .set("max_db_connections", 4)
+        .set("max_user_connections", 6)
+        .database("wide", &format!("{entry} max_db_connections=8"))
+        .database("free", &format!("{entry} max_db_connections=0"))
+        .user("raw", "max_user_connections=3")
+        .user("plain", "max_user_connections=0")
+        .start();
+    let app = fleet.address();
+    served(&database, &app, 9, 4);
+    served(&database, &app.in_database("wide"), 9, 6);
+    served(&database, &app.as_user("raw", ""), 9, 3);
+    served(&database, &app.as_user("plain", "").in_database("wide"), 10, 8);
+    served(&database, &app.as_user("plain", "").in_database("free"), 10, 10);
+}
+
+#[test]
+fn the_reserve_of_the_user_beats_the_entrys_which_beats_the_global_one() {
+    let database = Cluster::shared().database();
+    let entry = setup::entry(database.cluster(), database.name());
+    let fleet = Fleet::of(&database)
+        .set("default_pool_size", 2)
+        .set("reserve_pool_size", 2)
+        .set("reserve_pool_timeout", "0.2")
+        .database("wide", &format!("{entry} reserve_pool_size=4"))
+        .database("capped", &format!("{entry} reserve_pool=4 max_db_connections=3"))
+        .user("raw", "reserve_pool_size=0")
+        .start();
+    let app = fleet.address();
+    served(&database, &app, 9, 4);
+    served(&database, &app.in_database("wide"), 9, 6);
+    served(&database, &app.in_database("capped"), 9, 3);
+    served(&database, &app.in_database("wide").as_user("raw", ""), 9, 2);
+    assert!(fleet.log().contains("taking connection from reserve_pool"));
+}
+
+#[test]
+fn admins_on_the_console_fall_under_no_client_limit() {
+    let database = Cluster::shared().database();
+    let fleet = Fleet::of(&database)
+        .set("max_client_conn", 2)
+        .set("max_user_client_connections", 2)
+        .set("max_db_client_connections", 2)
+        .start();
+    let _inside: Vec<Raw> = (0..2).map(|_| fleet.raw()).collect();
+    let console = fleet.address().in_database("pgbouncer").as_user("admin", "adm1n");
+    let mut admins: Vec<Raw> =
+        (0..4).map(|_| Raw::login(&console).expect("an admin gets in")).collect();
+    for admin in &mut admins {
+        admin.query("show version").expect("it is answered");
+    }
+}
+
+#[test]
+fn servers_above_a_pool_size_that_was_lowered_are_closed_with_pgbouncers_reason() {
+    let database = Cluster::shared().database();
+    let mut fleet = Fleet::of(&database).set("default_pool_size", 6).start();
+    let holders: Vec<Raw> = (0..6).map(|_| holder(&fleet.address())).collect();
+    for mut raw in holders {
+        raw.query("commit").expect("it ends");
+    }
+    assert_eq!(database.backends(), 6);
+    fleet.rewrite(|setup| setup.set("default_pool_size", 2));
+    fleet.reload();
+    wait::until_true("two are left", || database.backends() == 2);
+    assert_eq!(fleet.log().matches("too many servers in the pool").count(), 4);
+}

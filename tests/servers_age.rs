@@ -224,3 +224,54 @@ fn pool_idle_timeout_drops_empty_pools() {
     wait::until_true("the pool is dropped", || remembered(&fleet) == 0);
     assert_eq!(fleet.client().value("select 1"), "1");
 }
+
+/// How many statements Postgres logs for one query of a client whose server has been idle.
+fn logged_for_one(check_query: &str, delay: u32) -> usize {
+    let database = Cluster::shared().database();
+    let name = database.name();
+    database.direct().run(&format!("alter database {name} set log_statement = 'all'"));
+    let fleet = Fleet::of(&database)
+        .workers(1)
+        .set("server_check_delay", delay)
+        .set("server_check_query", check_query)
+        .start();
+    let client = fleet.client();
+    client.run("select 1");
+    wait::let_pass(Duration::from_millis(1200));
+    let mark = format!("@{name} ");
+    let statements = || {
+        let log = database.cluster().log();
+        log.lines().filter(|line| line.contains(&mark) && line.contains("statement: ")).count()
+    };
+    let before = statements();
+    client.run("select 2");
+    wait::until("the query is logged", || Some(statements() - before).filter(|count| *count > 0))
+}
+
+#[test]
+fn the_check_can_be_turned_off_and_runs_always_with_a_delay_of_zero() {
+    assert_eq!(logged_for_one("", 1), 1);
+    assert_eq!(logged_for_one("<empty>", 1), 2);
+    assert_eq!(logged_for_one("select 3", 0), 2);
+    assert_eq!(logged_for_one("select 3", 30), 1);
+}
+
+/// Whether a temporary table of one client is there for the next one on the same server.
+fn survives(mode: &str, settings: &[(&str, &str)]) -> bool {
+    let database = Cluster::shared().database();
+    let fleet = Fleet::of(&database).workers(1).set("default_pool_size", 1).set("pool_mode", mode);
+    let fleet = settings.iter().fold(fleet, |fleet, (key, value)| fleet.set(key, value)).start();
+    fleet.client().run("create temp table t (a int)");
+    fleet.client().rows("select a from t").is_ok()
+}
+
+#[test]
+fn server_reset_query_runs_between_sessions_and_if_wanted_between_transactions() {
+    assert!(!survives("session", &[]));
+    assert!(survives("session", &[("server_reset_query", "")]));
+    assert!(survives("session", &[("server_reset_query", "select 1")]));
+    assert!(survives("transaction", &[]));
+    assert!(!survives("transaction", &[("server_reset_query_always", "1")]));
+    let own = ("server_reset_query", "drop table if exists pg_temp.t");
+    assert!(!survives("transaction", &[("server_reset_query_always", "1"), own]));
+}

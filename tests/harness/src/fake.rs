@@ -28,6 +28,8 @@ pub enum Lie {
     UnknownLogin,
     /// Logs in, and never answers a query.
     SilentQuery,
+    /// The same, and keeps the connections of cancel requests open.
+    HoldsCancels,
     /// Logs in, and closes in the middle of the first data row.
     ClosesInRow,
     /// Logs in, and answers a query with a message of an unknown kind.
@@ -39,6 +41,9 @@ pub enum Lie {
     /// Logs in, answers a query by starting a COPY that nobody asked for, and says it is ready.
     ReadyInCopy,
 }
+
+/// What stands for the version in a cancel request.
+const CANCEL: [u8; 4] = 80_877_102_u32.to_be_bytes();
 
 /// A lying server on a loopback port.
 #[derive(Debug)]
@@ -119,6 +124,9 @@ fn serve(stream: &mut TcpStream, lie: Lie) -> Option<()> {
         packet = opening(stream)?;
     }
     let version = packet.get(..4)?;
+    if version == CANCEL && lie == Lie::HoldsCancels {
+        return drain(stream);
+    }
     if version != 196_608_u32.to_be_bytes() {
         return None;
     }
@@ -144,7 +152,8 @@ fn greeting(lie: Lie) -> Option<Vec<u8>> {
             Some(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n".repeat(4))
         }
         Lie::UnknownLogin => Some(message::framed(b'R', &99_u32.to_be_bytes())),
-        Lie::Silent | Lie::SilentQuery | Lie::ClosesInRow | Lie::NonsenseMessage => Some(login()),
+        Lie::Silent | Lie::SilentQuery | Lie::HoldsCancels => Some(login()),
+        Lie::ClosesInRow | Lie::NonsenseMessage => Some(login()),
         Lie::ImpossibleLength | Lie::AnswersTwice | Lie::ReadyInCopy => Some(login()),
     }
 }
@@ -181,7 +190,8 @@ fn answer(lie: Lie) -> Vec<u8> {
         | Lie::HangsUpInLogin
         | Lie::NonsenseInLogin
         | Lie::UnknownLogin
-        | Lie::SilentQuery => Vec::new(),
+        | Lie::SilentQuery
+        | Lie::HoldsCancels => Vec::new(),
         Lie::ClosesInRow => {
             [b"D".as_slice(), &1000_u32.to_be_bytes(), b"\0\x01\0\0\x03\xe0half of a row"].concat()
         }

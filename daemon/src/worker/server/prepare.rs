@@ -35,7 +35,9 @@ impl Worker {
         let (own, wanted) = (client.own, client.vars.clone());
         let Some(server) = self.server(id) else { return Prepared::Already };
         let same = wanted.as_ref().is_some_and(|wanted| Rc::ptr_eq(wanted, &server.vars));
-        let check = idle > delay && !self.settings.global.server_check_query.is_empty();
+        // A delay of 0 checks always, also where there was no idle time.
+        let is_due = delay.is_zero() || idle > delay;
+        let check = is_due && !self.settings.global.server_check_query.is_empty();
         if same && !check {
             return Prepared::Already;
         }
