@@ -9,6 +9,7 @@ use pgfleet_wire::back::{self, ErrorFields};
 
 use super::client::close::LINGER;
 use super::client::refusal::Refusal;
+use super::client::welcome::fast_failure;
 use super::client::{Client, Stage};
 use super::ids::{ClientId, ServerId};
 use super::server::Phase;
@@ -152,12 +153,19 @@ impl Worker {
             let waiting: Vec<ClientId> =
                 entry.waiting.iter().chain(&entry.greeting).copied().collect();
             let database = std::rc::Rc::clone(&entry.database);
+            let failing = fast_failure(entry);
             for id in waiting {
                 let Some(client) = self.client(id) else { continue };
                 let Some(since) = client.waiting_since else { continue };
                 let user = client.user().to_owned();
                 let waited = since.elapsed();
-                if is_over(waited, self.settings.query_wait_timeout(&database, &user)) {
+                if let Some(refusal) = &failing
+                    && waited > self.settings.global.server_login_retry
+                    && self.client(id).is_some_and(|client| client.looks_up())
+                {
+                    // Whoever comes later is told so at once: a look-up waits no longer than for one retry.
+                    self.refuse(id, refusal);
+                } else if is_over(waited, self.settings.query_wait_timeout(&database, &user)) {
                     self.refuse(id, &Refusal::QueryWaitTimeout);
                 } else if is_over(waited, self.settings.query_timeout(&user)) {
                     self.refuse(id, &Refusal::QueryTimeoutWaiting);
