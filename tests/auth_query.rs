@@ -199,20 +199,24 @@ fn a_client_s_own_settings_do_not_reach_the_query() {
 }
 
 #[test]
-fn a_query_of_no_use_is_a_configuration_error_and_its_reason_is_in_the_log() {
+fn a_query_of_no_use_is_told_and_its_reason_is_in_the_log() {
     let database = Cluster::shared().database();
-    for (query, reason) in [
-        ("select $1::text", "expected 2 columns from auth_query, not 1"),
-        ("select $1::text, 'a', 'b'", "expected 2 columns from auth_query, not 3"),
-        ("select nonsense", "column \"nonsense\" does not exist (42703)"),
-        ("select null::text, $1::text", "it gave a user without a name"),
-        ("select 1/0, $1::text", "division by zero (22012)"),
+    let three = "expected 2 columns from auth_query, not 3";
+    let error = "error response from auth_query";
+    for (query, text, detail) in [
+        ("select $1::text", "expected 2 columns from auth_query, not 1", "it must give"),
+        ("select $1::text, 'a', 'b'", three, "it must give the name and the secret"),
+        ("select nonsense", error, "column \"nonsense\" does not exist (42703)"),
+        ("select 1/0, $1::text", error, "division by zero (22012)"),
+        (
+            "select null::text, $1::text",
+            "auth_query response contained null user name",
+            "the first",
+        ),
     ] {
         let fleet = fleet(&database).set("auth_query", query).start();
-        let name = fleet.address().as_user("anyone", "x");
-        assert_eq!(login(&name), refused("bouncer config error"), "{query}");
-        let line = format!("auth_query for user \"anyone\" failed: {reason}");
-        logged(&fleet, &line);
+        assert_eq!(login(&fleet.address().as_user("anyone", "x")), refused(text), "{query}");
+        logged(&fleet, &format!("auth_query for user \"anyone\" failed: {text}: {detail}"));
         assert_eq!(login(&fleet.address()), Ok("app".to_owned()), "who is listed gets in");
     }
 }

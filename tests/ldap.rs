@@ -57,6 +57,9 @@ fn the_password_is_tried_as_the_entry_of_the_user() {
         assert_eq!(login(&fleet, "alice", "al1ce"), Ok("raw".to_owned()), "{options}");
         assert_eq!(login(&fleet, "alice", "b0b"), refused(), "{options}");
         assert_eq!(login(&fleet, "nobody", "al1ce"), refused(), "{options}");
+        let shown = fleet.console("show config");
+        let shown = shown.find("key", "auth_ldap_options").expect("it is a setting");
+        assert!(!shown.text("value").contains(SEARCHER.1), "{options}");
         let empty = login(&fleet, "alice", "").expect_err("an empty password proves nothing");
         assert_eq!(empty.message, "empty password returned by client");
     }

@@ -35,6 +35,9 @@ pub(crate) enum Refusal {
     LdapFailed,
     #[error("PAM authentication failed")]
     PamFailed,
+    /// The look-up of its user is of no use.
+    #[error("{0}")]
+    AuthQuery(String),
     #[error("login rejected")]
     Rejected,
     #[error("no authentication method is found")]
@@ -116,6 +119,7 @@ impl Refusal {
             | Self::CertificateFailed
             | Self::LdapFailed
             | Self::PamFailed
+            | Self::AuthQuery(_)
             | Self::Rejected
             | Self::NoMethod
             | Self::EmptyPassword

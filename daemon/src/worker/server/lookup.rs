@@ -7,6 +7,7 @@
 use pgfleet_config::Lookup;
 use pgfleet_wire::back::ErrorFields;
 use pgfleet_wire::{frame, front};
+use thiserror::Error;
 
 use super::{Phase, retire::Lost};
 use crate::worker::ids::{ClientId, ServerId};
@@ -32,8 +33,38 @@ pub(crate) enum Found {
     Nobody,
     /// Its secret; empty if there is none that could match.
     Secret(String),
-    /// The query is of no use: why.
-    Failed(String),
+    /// The query is of no use.
+    Failed(Failure),
+}
+
+/// Why a query is of no use; the texts are PgBouncer's.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(crate) enum Failure {
+    /// What Postgres says is for the log alone.
+    #[error("error response from auth_query")]
+    Error(String),
+    #[error("expected 2 columns from auth_query, not {0}")]
+    Columns(u16),
+    #[error("auth_query response contained null user name")]
+    NoName,
+    #[error("unexpected response from auth_query")]
+    Unexpected(&'static str),
+    /// A reload has come between.
+    #[error("bouncer config error")]
+    Removed,
+}
+
+impl Failure {
+    /// More of it, for the operator.
+    pub(crate) fn detail(&self) -> &str {
+        match self {
+            Self::Error(reason) => reason,
+            Self::Unexpected(what) => what,
+            Self::Columns(_) => "it must give the name and the secret",
+            Self::NoName => "the first column must be the name",
+            Self::Removed => "auth_user was removed",
+        }
+    }
 }
 
 /// An answer in the making.
@@ -64,7 +95,7 @@ impl Reading {
                     Ok(fields) => format!("{} ({})", fields.message, fields.code),
                     Err(_) => "malformed error".to_owned(),
                 };
-                self.found = Some(Found::Failed(reason));
+                self.found = Some(Found::Failed(Failure::Error(reason)));
             }
             b'Z' => return body.first().map_or(Turn::OutOfStep, |status| Turn::Done(*status)),
             b'2' | b'C' | b'D' | b'I' | b'N' | b'S' | b'A' | b's' => {}
@@ -81,16 +112,15 @@ impl Reading {
             Some([Some(_), None]) => Found::Secret(String::new()),
             Some([Some(_), Some(secret)]) => match String::from_utf8(secret.clone()) {
                 Ok(secret) => Found::Secret(secret),
-                Err(_) => Found::Failed("the secret is not valid UTF-8".to_owned()),
+                Err(_) => Found::Failed(Failure::Unexpected("the secret is not valid UTF-8")),
             },
-            Some([None, _]) => Found::Failed("it gave a user without a name".to_owned()),
-            Some(_) | None => Found::Failed("malformed row".to_owned()),
+            Some([None, _]) => Found::Failed(Failure::NoName),
+            Some(_) | None => Found::Failed(Failure::Unexpected("malformed row")),
         }
     }
 
     fn wrong_columns(&self) -> Found {
-        let count = self.columns.unwrap_or_default();
-        Found::Failed(format!("expected 2 columns from auth_query, not {count}"))
+        Found::Failed(Failure::Columns(self.columns.unwrap_or_default()))
     }
 
     fn finish(self) -> Found {
@@ -147,7 +177,7 @@ impl Worker {
         let database = self.settings.database(&name);
         let Some(lookup) = self.settings.lookup(database.as_ref()) else {
             self.give_back(server_id);
-            return self.looked_up(client_id, Found::Failed("auth_user was removed".to_owned()));
+            return self.looked_up(client_id, Found::Failed(Failure::Removed));
         };
         if let Some(totals) = self.totals_of(client_id) {
             totals.server_assignments += 1;
@@ -243,7 +273,7 @@ mod tests {
                     assert_eq!(status, b'I');
                     return reading.finish();
                 }
-                Turn::OutOfStep => return Found::Failed("out of step".to_owned()),
+                Turn::OutOfStep => return Found::Failed(Failure::Unexpected("out of step")),
             }
         }
     }
@@ -261,15 +291,14 @@ mod tests {
 
     #[test]
     fn other_answers_are_of_no_use() {
-        let failed = |reason: &str| Found::Failed(reason.to_owned());
         let three = [TWO[0], TWO[1], TWO[1]];
-        let wrong = failed("expected 2 columns from auth_query, not 3");
+        let wrong = Found::Failed(Failure::Columns(3));
         assert_eq!(read(&three, &[&[Some(b"u"), Some(b"s"), None]]), wrong);
         assert_eq!(read(&three, &[]), wrong);
-        assert_eq!(read(&TWO, &[&[None, Some(b"s")]]), failed("it gave a user without a name"));
+        assert_eq!(read(&TWO, &[&[None, Some(b"s")]]), Found::Failed(Failure::NoName));
         assert_eq!(
             read(&TWO, &[&[Some(b"u"), Some(b"\xff")]]),
-            failed("the secret is not valid UTF-8")
+            Found::Failed(Failure::Unexpected("the secret is not valid UTF-8"))
         );
         assert_eq!(values(&[0, 1, 0, 0, 0, 9, 1]), None);
     }

@@ -5,9 +5,13 @@
 
 use log::warn;
 use pgfleet_config::hba::LdapOptions;
+#[cfg(feature = "pam")]
+use pgfleet_config::hba::Peer;
 
 use super::ldap;
 use super::password::Verdict;
+#[cfg(feature = "pam")]
+use super::peer;
 use crate::worker::client::refusal::Refusal;
 use crate::worker::ids::ClientId;
 use crate::worker::state::Worker;
@@ -32,7 +36,11 @@ impl Worker {
 
     #[cfg(feature = "pam")]
     pub(super) fn ask_pam(&mut self, id: ClientId, user: String, password: String) {
-        self.beside(id, move || match super::pam::accepts(&user, &password) {
+        let host = match self.client(id).map(|client| peer(client)) {
+            Some(Peer::Tcp(address) | Peer::Tls(address)) => address.to_string(),
+            Some(Peer::Unix) | None => "localhost".to_owned(),
+        };
+        self.beside(id, move || match super::pam::accepts(&user, &password, &host) {
             Ok(()) => Verdict::Accepted(password),
             Err(failure) => {
                 warn!("user \"{user}\" is not accepted: {failure}");

@@ -95,9 +95,9 @@ impl Worker {
         let text = match found {
             Found::Secret(text) => Some(text),
             Found::Nobody => None,
-            Found::Failed(reason) => {
-                warn!("auth_query for user \"{user}\" failed: {reason}");
-                return self.refuse(id, &Refusal::Configuration);
+            Found::Failed(failure) => {
+                warn!("auth_query for user \"{user}\" failed: {failure}: {}", failure.detail());
+                return self.refuse(id, &Refusal::AuthQuery(failure.to_string()));
             }
         };
         let secret = text.map(|text| {

@@ -5,8 +5,9 @@
 
 use std::ffi::{OsStr, OsString};
 
+use nonstick::items::ItemsMut;
 use nonstick::{
-    AuthnFlags, ConversationAdapter, ErrorCode, Result, Transaction, TransactionBuilder,
+    AuthnFlags, ConversationAdapter, ErrorCode, PamShared, Result, Transaction, TransactionBuilder,
 };
 
 /// The file in `/etc/pam.d`.
@@ -40,15 +41,16 @@ impl ConversationAdapter for Answers<'_> {
     }
 }
 
-/// Whether the user gets in with this password, and its account is in order.
+/// Whether the user gets in from this host with this password, and its account is in order.
 ///
 /// # Errors
 /// PAM's own: a wrong password and a missing service file look alike to it.
-pub(super) fn accepts(user: &str, password: &str) -> Result<()> {
+pub(super) fn accepts(user: &str, password: &str, host: &str) -> Result<()> {
     let answers = Answers { user, password };
     let mut transaction = TransactionBuilder::new_with_service(SERVICE)
         .username(user)
         .build(answers.into_conversation())?;
+    transaction.items_mut().set_remote_host(Some(OsStr::new(host)))?;
     transaction.authenticate(AuthnFlags::empty())?;
     transaction.account_management(AuthnFlags::empty())
 }
@@ -66,11 +68,11 @@ mod tests {
     #[test]
     fn pam_says_who_gets_in() {
         if env::var_os(INSIDE).is_some() {
-            assert!(accepts("alice", "al1ce").is_ok());
-            assert!(accepts("alice", "wrong").is_err());
-            assert!(accepts("alice", "").is_err());
-            assert!(accepts("nobody", "al1ce").is_err());
-            assert!(accepts("bob", "b0b").is_err(), "he has another service");
+            assert!(accepts("alice", "al1ce", "127.0.0.1").is_ok());
+            assert!(accepts("alice", "wrong", "127.0.0.1").is_err());
+            assert!(accepts("alice", "", "127.0.0.1").is_err());
+            assert!(accepts("nobody", "al1ce", "127.0.0.1").is_err());
+            assert!(accepts("bob", "b0b", "127.0.0.1").is_err(), "he has another service");
             return;
         }
         let dir = tempfile::tempdir().unwrap();
