@@ -13,6 +13,7 @@ use pgfleet_harness::{
     cluster::{Cluster, Database},
     failure::Failure,
     fleet::{Fleet, setup},
+    program::python,
     raw::{Raw, cancel, message},
     wait,
 };
@@ -206,4 +207,15 @@ fn a_client_that_keeps_its_server_is_let_go_between_two_transactions() {
 /// The same database in session mode.
 fn session_entry(database: &Database<'_>) -> String {
     format!("{} pool_mode=session", setup::entry(database.cluster(), database.name()))
+}
+
+#[test]
+fn drivers_see_why_they_are_let_go_also_when_they_never_pause() {
+    let database = Cluster::shared().database();
+    let fleet = Fleet::of(&database).start();
+    let address = fleet.address();
+    let clients = thread::spawn(move || python("let_go.py", &address, &[]));
+    wait::until_true("all are there", || fleet.console("show clients").len() == 8);
+    fleet.restart();
+    assert_eq!(clients.join().expect("the clients end").text(), "8 57P01");
 }

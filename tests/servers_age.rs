@@ -2,7 +2,10 @@
 //! These tests never take Postgres down; `outage` does.
 //! `make test` runs them over a real Postgres.
 
-use std::{collections::HashSet, time::Duration};
+use std::{
+    collections::HashSet,
+    time::{Duration, Instant},
+};
 
 use pgfleet_harness::{
     client::Client,
@@ -274,4 +277,24 @@ fn server_reset_query_runs_between_sessions_and_if_wanted_between_transactions()
     assert!(!survives("transaction", &[("server_reset_query_always", "1")]));
     let own = ("server_reset_query", "drop table if exists pg_temp.t");
     assert!(!survives("transaction", &[("server_reset_query_always", "1"), own]));
+}
+
+#[test]
+fn servers_that_were_opened_together_are_not_closed_together() {
+    let database = Cluster::shared().database();
+    let fleet = Fleet::of(&database)
+        .workers(1)
+        .set("server_lifetime", 4)
+        .set("default_pool_size", 8)
+        .start();
+    let clients: Vec<Client> = (0..8).map(|_| fleet.client()).collect();
+    clients.iter().for_each(|client| client.run("begin"));
+    clients.iter().for_each(|client| client.run("commit"));
+    assert_eq!(database.backends(), 8);
+    wait::until_true("the first one is closed", || database.backends() < 8);
+    let start = Instant::now();
+    wait::until_true("four are closed", || database.backends() <= 4);
+    // One each half a second: the lifetime divided by the size of the pool.
+    let passed = start.elapsed();
+    assert!((Duration::from_millis(1300)..Duration::from_secs(4)).contains(&passed), "{passed:?}");
 }

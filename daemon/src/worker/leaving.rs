@@ -19,6 +19,9 @@ use crate::link::message::{Drain, ToSupervisor};
 /// A client that has logged in and not asked for anything yet gets so long for its first request.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// So long after its last answer a client is idle.
+const IDLE: Duration = Duration::from_millis(100);
+
 impl Worker {
     /// The supervisor says: leave.
     pub(crate) fn start_leaving(&mut self, drain: Drain) {
@@ -96,16 +99,16 @@ impl Worker {
             if is_late {
                 self.refuse(id, &Refusal::LetGo);
             } else {
-                self.client_is_free(id);
+                self.let_go_if_idle(id);
             }
         }
     }
 
-    /// A client may be between two transactions now: if the worker is leaving, it is let go.
-    pub(crate) fn client_is_free(&mut self, id: ClientId) {
-        if !matches!(self.drain, Some((Drain::BetweenTransactions(_), _))) {
-            return;
-        }
+    /// A client that may be between two transactions, while the worker is leaving: it is let go if it
+    /// has been idle for a moment. One that has just got an answer could take the last words for a
+    /// part of that, as libpq does, and see nothing but the end; it hears them at its next request.
+    fn let_go_if_idle(&mut self, id: ClientId) {
+        let (now, is_between) = (self.now, self.is_between_transactions(id));
         let can_serve = |worker: &mut Self| {
             worker
                 .pool_of_client(id)
@@ -113,22 +116,52 @@ impl Worker {
                 .is_some_and(|pool| pool.connected + pool.opening > 0)
         };
         let Some(client) = self.client(id) else { return };
-        let is_between = match client.stage {
-            Stage::Session => client.body_left == 0 && client.input.is_empty(),
+        let has_been_idle = match client.stage {
+            Stage::Session => {
+                let last = client.answered.unwrap_or(client.idle_since).max(client.active);
+                now.saturating_duration_since(last) >= IDLE
+            }
             Stage::Console(_) => true,
             Stage::AwaitingWelcome => false,
             Stage::Opening | Stage::Login(_) | Stage::Canceling | Stage::Closing => return,
         };
-        let (lease, waits) = (client.lease, client.waiting_since.is_some());
-        let is_new = client.query_count == 0 && client.connected.elapsed() < GRACE;
-        // A client that keeps its server is between two transactions when that says so.
-        let is_between = is_between
-            && lease.and_then(|lease| self.server(lease)).is_none_or(|server| {
-                matches!(server.phase, Phase::Leased) && server.tracker.may_release()
-            });
-        if (is_between && !is_new) || (waits && !can_serve(self)) {
+        let waits = client.waiting_since.is_some();
+        if (is_between && has_been_idle) || (waits && !can_serve(self)) {
             self.refuse(id, &Refusal::LetGo);
         }
+    }
+
+    /// A request of a client has come: if the worker is leaving and nothing binds the client to it, it
+    /// is let go, and what it asked has not been done. Returns whether it is gone.
+    pub(crate) fn let_go_at_request(&mut self, id: ClientId) -> bool {
+        let is_leaving = matches!(self.drain, Some((Drain::BetweenTransactions(_), _)));
+        if !is_leaving || !self.is_between_transactions(id) {
+            return false;
+        }
+        self.refuse(id, &Refusal::LetGo);
+        true
+    }
+
+    fn is_between_transactions(&mut self, id: ClientId) -> bool {
+        let Some(client) = self.client(id) else { return false };
+        let is_free = match client.stage {
+            Stage::Session => client.body_left == 0 && client.input.is_empty(),
+            Stage::Console(_) => true,
+            Stage::AwaitingWelcome
+            | Stage::Opening
+            | Stage::Login(_)
+            | Stage::Canceling
+            | Stage::Closing => false,
+        };
+        let is_new = client.query_count == 0 && client.connected.elapsed() < GRACE;
+        let (lease, waits) = (client.lease, client.waiting_since.is_some());
+        // A client that keeps its server is between two transactions when that says so.
+        is_free
+            && !is_new
+            && !waits
+            && lease.and_then(|lease| self.server(lease)).is_none_or(|server| {
+                matches!(server.phase, Phase::Leased) && server.tracker.may_release()
+            })
     }
 
     fn end_servers(&mut self) {

@@ -12,6 +12,7 @@ use super::client::refusal::Refusal;
 use super::client::welcome::fast_failure;
 use super::client::{Client, Stage};
 use super::ids::{ClientId, ServerId};
+use super::pool::Pool;
 use super::server::Phase;
 use super::server::retire::{CONNECT_TIMEOUT, Lost};
 use super::state::Worker;
@@ -94,12 +95,11 @@ impl Worker {
         } else if is_over(idle, timeout) && spare {
             self.retire(id, "server idle timeout");
         } else if self.has_had_its_time(id) {
-            self.retire(id, "server lifetime over");
+            self.retire_for_age(id);
         }
     }
 
-    /// Whether a server is older than `server_lifetime`, with up to a tenth more so that those
-    /// which were opened together do not end together.
+    /// Whether a server is older than `server_lifetime`, with up to a tenth more, and it is its turn.
     pub(crate) fn has_had_its_time(&mut self, id: ServerId) -> bool {
         let Some(server) = self.servers.get(id.index as usize) else { return false };
         let age = self.now.saturating_duration_since(server.opened);
@@ -110,7 +110,24 @@ impl Worker {
             return server.was_lent();
         }
         let spread = lifetime / 10 * (id.serial % 8) / 8;
-        age > lifetime + spread
+        age > lifetime + spread && self.may_age(pool, lifetime)
+    }
+
+    /// As in PgBouncer: a full pool is renewed over a whole lifetime, not at once.
+    fn may_age(&self, pool: &Pool, lifetime: Duration) -> bool {
+        let size = self.permits.regular_part(&pool.name, &pool.user).unwrap_or(0);
+        let gap = lifetime.checked_div(size).unwrap_or_default();
+        pool.aged.is_none_or(|last| self.now.saturating_duration_since(last) >= gap)
+    }
+
+    /// Closes a server that has had its time.
+    pub(crate) fn retire_for_age(&mut self, id: ServerId) {
+        let now = self.now;
+        let pool = self.server(id).map(|server| server.pool);
+        if let Some(pool) = pool.and_then(|pool| self.pool(pool)) {
+            pool.aged = Some(now);
+        }
+        self.retire(id, "server lifetime over");
     }
 
     fn sweep_lease(&mut self, id: ServerId) {
@@ -231,9 +248,11 @@ impl Worker {
         if global.is_zero() && self.settings.users.is_empty() {
             return false;
         }
-        client.lease.is_none()
-            && client.waiting_since.is_none()
-            && is_over(client.active.elapsed(), self.settings.client_idle_timeout(client.user()))
+        client.lease.is_none() && client.waiting_since.is_none() && {
+            let last = client.active.max(client.idle_since);
+            let idle = self.now.saturating_duration_since(last);
+            is_over(idle, self.settings.client_idle_timeout(client.user()))
+        }
     }
 }
 

@@ -104,6 +104,8 @@ pub(crate) struct Client {
     pub(crate) connected: Instant,
     /// The last request, or the connect.
     pub(crate) active: Instant,
+    /// The end of its last lease, or the connect.
+    pub(crate) idle_since: Instant,
     /// Leases so far.
     pub(crate) query_count: u64,
     /// When the query that runs now was sent on.

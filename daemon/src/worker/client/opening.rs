@@ -57,6 +57,7 @@ impl Worker {
             admitted: false,
             connected: self.now,
             active: self.now,
+            idle_since: self.now,
             query_count: 0,
             query_started: None,
             xact_started: None,

@@ -12,6 +12,9 @@ use crate::worker::state::{SCRATCH, Worker};
 /// A client that cannot go on is read up to here.
 const HELD: usize = SCRATCH / 2;
 
+/// The kind of the message that ends a session.
+const TERMINATE: u8 = b'X';
+
 impl Worker {
     /// The kernel has news of a client.
     pub(crate) fn on_client(&mut self, id: ClientId, event: Event) {
@@ -88,6 +91,9 @@ impl Worker {
             client.active = now;
             client.waiting_since.is_some() || client.stalled
         };
+        if !waits && input.first() != Some(&TERMINATE) && self.let_go_at_request(id) {
+            return;
+        }
         let consumed = if waits { Some(0) } else { self.request(id, input) };
         let Some(consumed) = consumed else { return };
         let rest = input.get(consumed..).unwrap_or_default();

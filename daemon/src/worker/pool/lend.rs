@@ -68,7 +68,7 @@ impl Worker {
                 continue;
             }
             if self.has_had_its_time(id) {
-                self.retire(id, "server lifetime over");
+                self.retire_for_age(id);
                 continue;
             }
             return Some(id);
@@ -124,8 +124,6 @@ impl Worker {
         let doubtful = server.tracker.doubtful() && server.tracker.status() == b'I';
         if (clean || doubtful) && self.may_end_lease(client_id) {
             self.end_lease(id, client_id);
-        } else if clean {
-            self.client_is_free(client_id);
         }
         if self.client(client_id).is_some_and(|client| !client.input.is_empty()) {
             self.resumed.push_back(client_id);
@@ -153,12 +151,13 @@ impl Worker {
         } else {
             self.give_back(id);
         }
-        self.client_is_free(client);
     }
 
     fn unlink(&mut self, id: ServerId, client_id: ClientId) {
+        let now = self.now;
         if let Some(client) = self.client(client_id) {
             client.lease = None;
+            client.idle_since = now;
             client.xact_started = None;
             client.answered = None;
             client.query_started = None;
@@ -219,7 +218,7 @@ impl Worker {
             return;
         }
         if self.has_had_its_time(id) {
-            return self.retire(id, "server lifetime over");
+            return self.retire_for_age(id);
         }
         let Some(server) = self.server(id) else { return };
         let pool_id = server.pool;

@@ -61,6 +61,8 @@ pub(crate) struct Pool {
     pub(crate) hosts: Hosts,
     /// The row of the statistics.
     pub(crate) stats: usize,
+    /// A server was closed for its age then.
+    pub(crate) aged: Option<Instant>,
     /// It had a client or a server then.
     pub(crate) used: Instant,
 }
@@ -102,6 +104,7 @@ impl Pool {
             denied: false,
             hosts: Hosts::default(),
             stats,
+            aged: None,
             used: now,
         }
     }
