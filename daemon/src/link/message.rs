@@ -15,7 +15,7 @@ use super::table::{Question, Reply, Row};
 /// Which build this executable is: a supervisor and its workers must be of the same.
 ///
 /// The number counts changes of this border.
-pub(crate) const BUILD: &str = concat!(env!("CARGO_PKG_VERSION"), "+2");
+pub(crate) const BUILD: &str = concat!(env!("CARGO_PKG_VERSION"), "+3");
 
 /// The process now in a slot: a slot and the generation of its worker.
 ///
