@@ -8,6 +8,7 @@ use pgfleet_harness::{
     client::Client,
     cluster::{Cluster, Database},
     crowd::Crowd,
+    failure::Failure,
     fake::{FakeServer, Lie},
     fleet::Fleet,
     raw::{Raw, cancel, message},
@@ -260,4 +261,62 @@ fn a_cancel_that_cannot_be_delivered_ends_after_cancel_wait_timeout() {
     // The key may still arrive, and must hit nobody else.
     let servers = fleet.console("show servers");
     assert_eq!(servers.find("database", "fake").map(|row| row.number("close_needed")), Some(1));
+}
+
+/// A client of protocol 3.2 whose query sleeps.
+fn sleeper_of_3_2(fleet: &Fleet, superuser: &Client, mark: &str) -> Raw {
+    let mut raw = Raw::login_of((3 << 16) + 2, &fleet.address(), &[]).expect("app gets in");
+    assert_eq!(raw.key.len(), 36);
+    raw.send(&message::query(&format!("select pg_sleep(30) /* {mark} */"))).expect("it is read");
+    is_running(superuser, mark);
+    raw
+}
+
+#[test]
+fn a_long_key_cancels_on_whichever_worker_it_lands() {
+    let database = Cluster::shared().database();
+    let fleet = Fleet::of(&database).workers(4).start();
+    let superuser = database.cluster().superuser();
+    for round in 0..8 {
+        let mut raw = sleeper_of_3_2(&fleet, &superuser, &format!("long {round}"));
+        cancel(&fleet.address(), &raw.key).expect("the cancel is accepted");
+        assert_eq!(raw.until(b'Z').expect("the query ends").code(), "57014");
+    }
+}
+
+#[test]
+fn a_long_key_counts_as_a_whole() {
+    let database = Cluster::shared().database();
+    let fleet = Fleet::of(&database).workers(2).start();
+    let superuser = database.cluster().superuser();
+    let mut raw = sleeper_of_3_2(&fleet, &superuser, "whole");
+    let mut wrong: Vec<Vec<u8>> = (4..36).map(|at| flipped(&raw.key, at)).collect();
+    wrong.extend([8, 12, 35].map(|length| raw.key[..length].to_vec()));
+    wrong.extend([1, 224].map(|more| [raw.key.clone(), vec![0; more]].concat()));
+    for key in wrong {
+        let mut requester = Raw::open(&fleet.address()).expect("the fleet accepts");
+        requester.send(&message::cancel(&key)).expect("the fleet reads");
+        assert_eq!(requester.until_closed().expect("the connection closes").tags(), "");
+    }
+    is_running(&superuser, "whole");
+    cancel(&fleet.address(), &raw.key).expect("the cancel is accepted");
+    assert_eq!(raw.until(b'Z').expect("the query ends").code(), "57014");
+}
+
+fn flipped(key: &[u8], at: usize) -> Vec<u8> {
+    let mut key = key.to_vec();
+    key[at] ^= 1;
+    key
+}
+
+#[test]
+fn a_cancel_request_without_a_key_of_a_possible_length_is_bad() {
+    let database = Cluster::shared().database();
+    let fleet = Fleet::of(&database).start();
+    for length in [0, 7, 261] {
+        let mut requester = Raw::open(&fleet.address()).expect("the fleet accepts");
+        requester.send(&message::cancel(&vec![0; length])).expect("the fleet reads");
+        let answer = requester.until_closed().expect("the connection closes");
+        assert_eq!(answer.error(), Some(Failure::new("FATAL", "08P01", "bad cancel request")));
+    }
 }

@@ -3,7 +3,7 @@
 //! `make test` runs them over a real Postgres.
 
 use pgfleet_harness::{
-    cluster::Cluster,
+    cluster::{Cluster, PASSWORD},
     failure::Failure,
     fleet::Fleet,
     raw::{Raw, message},
@@ -48,18 +48,39 @@ fn bytes_sent_along_with_an_encryption_request_close_the_connection() {
     assert_eq!(fleet.client().value("select 1"), "1");
 }
 
+/// A version asked for, the version spoken, and the bytes of its cancel key.
+const VERSIONS: [(u32, u32, usize); 5] =
+    [(0, 0, 8), (1, 0, 8), (2, 2, 36), (3, 2, 36), (9999, 2, 36)];
+
 #[test]
-fn a_newer_minor_version_is_negotiated_down() {
+fn a_version_is_negotiated_once_and_only_if_it_is_not_the_one_asked_for() {
     let database = Cluster::shared().database();
     let fleet = Fleet::of(&database).start();
-    let mut raw = Raw::open(&fleet.address()).expect("the fleet accepts");
-    let parameters = [("user", "app"), ("database", database.name()), ("_pq_.unheard_of", "1")];
-    raw.send(&message::startup_of((3 << 16) + 2, &parameters)).expect("the fleet reads");
-    let welcome = raw.until(b'Z').expect("the login goes on");
-    let offer = welcome.first(b'v').expect("the version is negotiated");
-    assert_eq!(offer.body, [&[0, 3, 0, 0, 0, 0, 0, 1][..], b"_pq_.unheard_of\0"].concat());
-    assert_eq!(welcome.tags().matches('v').count(), 1);
-    assert_eq!(raw.query("select 1").expect("it works").values(), ["1"]);
+    for (minor, spoken, length) in VERSIONS {
+        let mut raw = Raw::login_of((3 << 16) + minor, &fleet.address(), &[]).expect("app gets in");
+        let offers = raw.welcome.tags().matches('v').count();
+        assert_eq!(offers, usize::from(minor != spoken), "3.{minor}");
+        if let Some(offer) = raw.welcome.first(b'v') {
+            assert_eq!(offer.body, [&((3 << 16) + spoken).to_be_bytes()[..], &[0; 4]].concat());
+        }
+        assert_eq!(raw.key.len(), length, "3.{minor}");
+        assert_eq!(raw.query("select 1").expect("it works").values(), ["1"]);
+    }
+}
+
+#[test]
+fn options_of_the_protocol_that_nobody_knows_are_named_before_the_password_is_asked_for() {
+    let database = Cluster::shared().database();
+    let fleet = Fleet::of(&database).secret("app", PASSWORD).set("auth_type", "plain").start();
+    let options = [("_pq_.unheard_of", "1"), ("_pq_.other", "")];
+    for (minor, spoken) in [(0, 0), (2, 2), (9999, 2)] {
+        let version = (3 << 16) + minor;
+        let raw = Raw::login_of(version, &fleet.address(), &options).expect("app gets in");
+        let offer = raw.welcome.first(b'v').expect("the options are named");
+        let body = [&[0, 3, 0, spoken, 0, 0, 0, 2][..], b"_pq_.unheard_of\0_pq_.other\0"];
+        assert_eq!(offer.body, body.concat(), "3.{minor}");
+        assert!(raw.welcome.tags().starts_with("vR"), "{}", raw.welcome.tags());
+    }
 }
 
 #[test]

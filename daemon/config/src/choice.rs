@@ -113,6 +113,16 @@ choice! {
 }
 
 choice! {
+    /// The version of the protocol that a server is asked for.
+    ServerProtocol {
+        /// The one that every server speaks.
+        #[default] V3_0 = "3.0",
+        /// With longer cancel keys; a server that does not know it answers in 3.0.
+        V3_2 = "3.2",
+    }
+}
+
+choice! {
     /// Whether a connection is encrypted, and how far the other side is verified.
     SslMode {
         /// Never encrypted.

@@ -7,7 +7,7 @@ use std::{path::PathBuf, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AuthType, LimitMode, Password, PoolMode, SslMode, Workers,
+    AuthType, LimitMode, Password, PoolMode, ServerProtocol, SslMode, Workers,
     fault::Fault,
     form::{
         Count, File, Flag, Form, List, Millis, Mode, Optional, Port, Seconds, Secret, Size, Text,
@@ -46,7 +46,7 @@ keys! {
     track_extra_parameters: Vec<String>, List, "IntervalStyle", Restart, Honoured, PgBouncer, "More parameters to keep for each client, of those that Postgres reports.";
     ignore_startup_parameters: Vec<String>, List, "", Live, Honoured, PgBouncer, "Startup parameters to drop instead of refusing the client; may hold options.";
     peer_id: u32, Count, "0", Live, Meaningless("the workers of a fleet know each other"), PgBouncer, "Number of this process among its peers.";
-    disable_pqexec: bool, Flag, "0", Restart, NotYet("simple queries are always accepted"), PgBouncer, "Refuse simple queries.";
+    disable_pqexec: bool, Flag, "0", Restart, Honoured, PgBouncer, "Refuse simple queries, which one string can make many statements of.";
     application_name_add_host: bool, Flag, "0", Live, Honoured, PgBouncer, "Add the address of the client to its application_name.";
     conffile: Option<PathBuf>, File, "", Live, Honoured, PgBouncer, "The configuration file that the next reload reads; empty means the one of the start.";
     job_name: String, Text, "pgbouncer", Restart, Meaningless("it names a Windows service"), PgBouncer, "Name of the service on Windows; also spelled service_name.";
@@ -80,7 +80,7 @@ keys! {
     auth_query: String, Text, "SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END FROM pg_authid WHERE rolname=$1 AND rolcanlogin", Live, Honoured, PgBouncer, "Query that looks up a secret in Postgres.";
     auth_dbname: Option<String>, Optional, "", Live, Honoured, PgBouncer, "Database in which secrets are looked up.";
     auth_ldap_options: Option<Password>, Secret, "", Live, Honoured, PgBouncer, "Options for auth_type=ldap.";
-    login_notify_message: String, Text, "", Live, NotYet("no notice is sent"), PgBouncer, "Notice to send to each client after its login.";
+    login_notify_message: String, Text, "", Live, Honoured, PgBouncer, "Notice to send to each client after its login.";
     // Timeouts and sanity checks
     server_reset_query: String, Text, "DISCARD ALL", Live, Honoured, PgBouncer, "Query that cleans a server before another client gets it, in session mode; empty means none.";
     server_reset_query_always: bool, Flag, "0", Live, Honoured, PgBouncer, "Run server_reset_query in every pool mode.";
@@ -132,6 +132,7 @@ keys! {
     // The fleet
     workers: Workers, Workers, "auto", Live, Honoured, Pgfleet, "Number of workers: auto (one for each usable core), a number, or a percentage of the cores.";
     runtime_dir: Option<PathBuf>, File, "auto", Restart, Honoured, Pgfleet, "Directory for the console socket, the locks and the pid; auto means /run/pgfleet or one of the user's.";
+    server_protocol: ServerProtocol, ServerProtocol, "3.0", Live, Honoured, Pgfleet, "Version of the protocol to ask servers for: 3.0, or 3.2 for the long cancel keys of Postgres 18.";
     limit_mode: LimitMode, LimitMode, "divided", Restart, Honoured, Pgfleet, "How the workers keep to the limits of the fleet: divided (each has its part) or shared.";
     drain_timeout: Duration, Seconds, "60", Live, Honoured, Pgfleet, "How long a worker that goes away may wait for its clients to finish.";
     heartbeat_timeout: Duration, Seconds, "5", Live, Honoured, Pgfleet, "How long a worker may be silent before it is taken for hung and replaced.";

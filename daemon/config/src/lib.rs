@@ -41,7 +41,7 @@ mod workers;
 #[cfg(test)]
 mod tests;
 
-pub use choice::{AuthType, LimitMode, LoadBalance, PoolMode, SslMode};
+pub use choice::{AuthType, LimitMode, LoadBalance, PoolMode, ServerProtocol, SslMode};
 pub use conninfo::redacted;
 pub use database::{DEFAULT_SERVER_PORT, Database, SERVER_SOCKET_DIRS};
 pub use key::{Key, Kind, Origin, Reload, Standing};

@@ -55,9 +55,6 @@ fn of_global(global: &Global) -> Vec<Refused> {
         }),
         statement_mode("pool_mode", Some(global.pool_mode)),
         shared.then(|| Refused::new("limit_mode", "shared", "set it to divided")),
-        global
-            .disable_pqexec
-            .then(|| Refused::new("disable_pqexec", "refusing simple queries", "set it to 0")),
     ];
     found.into_iter().flatten().collect()
 }

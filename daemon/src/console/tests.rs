@@ -195,7 +195,7 @@ fn messages_that_cannot_be_end_the_session() {
 #[test]
 fn the_greeting_ends_with_ready() {
     let mut talk = Talk::default();
-    greeting(&mut talk.out, &CancelKey(*b"abcdefgh"));
+    greeting(&mut talk.out, &CancelKey::new(98, 98, *b"cdefgh"));
     let said = talk.said();
     assert_eq!(said[0], r"S server_version\x001.25.2/pgfleet");
     assert_eq!(said[said.len() - 2..], ["K abcdefgh", "Z I"]);

@@ -21,7 +21,7 @@ pub(crate) enum Bus {
     /// End the query of the client that has this key. Answered by `CancelDone` of the same id when
     /// the request has been delivered to Postgres, or when there is nothing to cancel: the
     /// answer does not tell which.
-    Cancel { id: u64, key: [u8; 8] },
+    Cancel { id: u64, key: Vec<u8> },
     /// The requester's connection may be closed.
     CancelDone { id: u64 },
 }

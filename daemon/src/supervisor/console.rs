@@ -141,7 +141,7 @@ async fn session(mut stream: UnixStream, group: Gid, desk: &Desk) -> io::Result<
     }
     let mut out = Vec::new();
     if startup.negotiates() {
-        back::negotiate(&mut out, 0, &startup.unknown_options);
+        back::negotiate(&mut out, startup.spoken(), &startup.unknown_options);
     }
     back::auth_ok(&mut out);
     console::greeting(&mut out, &key());
@@ -151,11 +151,10 @@ async fn session(mut stream: UnixStream, group: Gid, desk: &Desk) -> io::Result<
 
 /// Nobody can cancel a console statement, so any key will do that is not always the same.
 fn key() -> CancelKey {
-    let mut random = [0; 8];
+    let mut random = [0; 6];
     // Without random bytes it is zeros, which open nothing.
     let _zeros = getrandom::fill(&mut random);
-    random[0] &= 0x7f;
-    CancelKey(random)
+    CancelKey::new(1, 0, random)
 }
 
 /// Statements until the client leaves.

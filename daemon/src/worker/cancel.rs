@@ -29,14 +29,16 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 impl Worker {
     /// A connection has sent a cancel request.
-    pub(crate) fn cancel_requested(&mut self, id: ClientId, key: CancelKey) {
+    pub(crate) fn cancel_requested(&mut self, id: ClientId, key: Option<CancelKey>) {
         self.tally.cancels += 1;
         self.dismiss(id);
         if let Some(client) = self.client(id) {
             client.stage = Stage::Canceling;
-            client.key = Some(key);
+            client.key = key;
         }
-        if self.keys.contains_key(&key.0) {
+        // A key of another length is as wrong as any other wrong key.
+        let Some(key) = key else { return self.cancel_answered(id) };
+        if self.keys.contains_key(&key) {
             return self.cancel_here(key, Requester::Client(id));
         }
         let Some(owner) = self.owner_of(&key) else {
@@ -44,7 +46,7 @@ impl Worker {
         };
         let number = self.next_number();
         self.asked.insert(number, id);
-        if !self.bus_say(owner, &Bus::Cancel { id: number, key: key.0 }) {
+        if !self.bus_say(owner, &Bus::Cancel { id: number, key: key.bytes() }) {
             self.asked.remove(&number);
             self.cancel_answered(id);
         }
@@ -53,7 +55,7 @@ impl Worker {
     /// Ends the query of the client that has this key, if it runs one.
     pub(crate) fn cancel_here(&mut self, key: CancelKey, requester: Requester) {
         let server =
-            self.keys.get(&key.0).copied().and_then(|client| self.client(client)?.lease).filter(
+            self.keys.get(&key).copied().and_then(|client| self.client(client)?.lease).filter(
                 |&server| {
                     self.server(server).is_some_and(|server| {
                         matches!(server.phase, Phase::Leased) && server.tracker.busy()
@@ -115,7 +117,7 @@ impl Worker {
         self.requester_is_done(requester);
     }
 
-    fn requester_is_done(&mut self, requester: Requester) {
+    pub(crate) fn requester_is_done(&mut self, requester: Requester) {
         match requester {
             Requester::Client(id) => self.cancel_answered(id),
             Requester::Peer { worker, request } => {

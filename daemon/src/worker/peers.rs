@@ -146,7 +146,11 @@ impl Worker {
                 }
             }
             Bus::Cancel { id, key } => {
-                self.cancel_here(CancelKey(key), Requester::Peer { worker: from, request: id });
+                let requester = Requester::Peer { worker: from, request: id };
+                match CancelKey::read(&key) {
+                    Some(key) => self.cancel_here(key, requester),
+                    None => self.requester_is_done(requester),
+                }
             }
             Bus::CancelDone { id } => {
                 if let Some(client) = self.asked.remove(&id) {

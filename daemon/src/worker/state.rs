@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use pgfleet_config::Settings;
 use pgfleet_config::share::Share;
+use pgfleet_wire::key::CancelKey;
 use pgfleet_wire::scram::Verifier;
 use slab::Slab;
 use tokio::sync::{Semaphore, mpsc};
@@ -81,7 +82,7 @@ pub(crate) struct Worker {
     pub(crate) permits: Permits,
     /// A part may have become smaller than what is held.
     pub(crate) may_be_above: bool,
-    pub(crate) keys: HashMap<[u8; 8], ClientId>,
+    pub(crate) keys: HashMap<CancelKey, ClientId>,
     pub(crate) listeners: BTreeMap<u32, Listener>,
     /// Accepting pauses until then: no descriptors are left.
     pub(crate) accept_again: Option<Instant>,

@@ -199,9 +199,7 @@ impl Worker {
             return;
         }
         let mut out = Vec::new();
-        let mut fields = ErrorFields::error("00000", QUEUED);
-        fields.severity = "NOTICE".into();
-        back::notice(&mut out, &fields);
+        back::notice(&mut out, &ErrorFields::notice(QUEUED));
         self.reply(id, &out);
     }
 

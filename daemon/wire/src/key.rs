@@ -1,51 +1,66 @@
 //! The cancel key that pgfleet gives to a client: it names the slot and the generation that own it.
-//! It makes no random numbers and shows none: the caller brings 48 random bits, and `Debug` hides them.
+//! It makes no random numbers and shows none: the caller brings the random bits, and `Debug` hides them.
 //! The worker makes keys at login and reads them from cancel requests.
 
 use std::fmt;
 
-/// Eight bytes: as a big-endian `u64` a zero bit, 7 bits of slot - 1, 8 bits of generation, 48 random bits.
+/// Random bytes behind the head of a long key.
+pub const TAIL: usize = 28;
+
+/// What a client sends back to have its query ended (manual: "Canceling Requests in Progress").
 ///
-/// On the wire it is the process id and the secret of `BackendKeyData` (manual: "Canceling Requests in Progress").
-/// The zero bit keeps the process id positive, as clients expect it.
+/// The head, as a big-endian `u64`, is a zero bit, 7 bits of slot - 1, 8 bits of generation and 48 random bits. Its
+/// first half is what clients call the process id; the zero bit keeps that positive, as clients expect it. A client
+/// of protocol 3.2 has a secret of 32 bytes, as Postgres gives it: the rest of the head, and the tail.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct CancelKey(pub [u8; 8]);
+pub struct CancelKey {
+    head: [u8; 8],
+    tail: Option<[u8; TAIL]>,
+}
 
 impl CancelKey {
-    /// A key for `slot` (1..=128) and `generation` (kept modulo 256).
+    /// A key for `slot` (1..=128) and `generation` (kept modulo 256), with the four bytes of secret of protocol 3.0.
     pub fn new(slot: u16, generation: u32, random: [u8; 6]) -> Self {
         let [slot, ..] = (slot.wrapping_sub(1) & 0x7f).to_le_bytes();
         let [generation, ..] = generation.to_le_bytes();
         let [a, b, c, d, e, f] = random;
-        Self([slot, generation, a, b, c, d, e, f])
+        Self { head: [slot, generation, a, b, c, d, e, f], tail: None }
     }
 
-    /// The key whose halves stand in a `CancelRequest` or in `BackendKeyData`.
-    pub fn from_parts(pid: [u8; 4], secret: [u8; 4]) -> Self {
-        let ([a, b, c, d], [e, f, g, h]) = (pid, secret);
-        Self([a, b, c, d, e, f, g, h])
+    /// The same key with the longer secret of protocol 3.2.
+    #[must_use]
+    pub fn lengthened(self, random: [u8; TAIL]) -> Self {
+        Self { tail: Some(random), ..self }
+    }
+
+    /// The key in a `CancelRequest` or `BackendKeyData`; `None` if it has a length that no key of ours has.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let (head, tail) = bytes.split_first_chunk()?;
+        let tail = if tail.is_empty() { None } else { Some(tail.try_into().ok()?) };
+        Some(Self { head: *head, tail })
     }
 
     /// The slot that made the key, 1..=128. A forged key may name a slot that does not exist.
     pub fn slot(&self) -> u16 {
-        u16::from(self.0[0] & 0x7f) + 1
+        u16::from(self.head[0] & 0x7f) + 1
     }
 
     /// The low 8 bits of the generation of the worker that made the key.
     pub fn generation(&self) -> u8 {
-        self.0[1]
+        self.head[1]
     }
 
-    /// The half that clients call the process id.
+    /// The half of the head that clients call the process id.
     pub fn pid(&self) -> [u8; 4] {
-        let [a, b, c, d, ..] = self.0;
+        let [a, b, c, d, ..] = self.head;
         [a, b, c, d]
     }
 
-    /// The half that clients call the secret key.
-    pub fn secret(&self) -> [u8; 4] {
-        let [.., a, b, c, d] = self.0;
-        [a, b, c, d]
+    /// The key as it is sent: the process id, then the secret.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut bytes = self.head.to_vec();
+        bytes.extend_from_slice(self.tail.as_ref().map_or(&[], |tail| tail));
+        bytes
     }
 }
 

@@ -5,7 +5,8 @@
 use pgfleet_wire::back::{self, Auth, ErrorFields};
 use pgfleet_wire::frame::{self, FrameError};
 use pgfleet_wire::front;
-use pgfleet_wire::key::CancelKey;
+use pgfleet_wire::key::{CancelKey, TAIL};
+use pgfleet_wire::startup::Protocol;
 use proptest::prelude::*;
 
 fn body(message: &[u8]) -> &[u8] {
@@ -79,7 +80,7 @@ fn back_parsers_read_what_builders_write() {
     let key = CancelKey::new(3, 260, [1, 2, 3, 4, 5, 6]);
     let message = built(|o| back::backend_key(o, &key));
     let (pid, secret) = back::parse_backend_key(body(&message)).expect("well formed");
-    assert_eq!((pid.to_be_bytes(), secret), (key.pid(), key.secret().to_vec()));
+    assert_eq!([pid.to_be_bytes().to_vec(), secret].concat(), key.bytes());
     assert!(back::parse_backend_key(&[0; 7]).is_err());
     assert!(back::parse_backend_key(&[0; 260]).is_ok());
     assert!(back::parse_backend_key(&[0; 261]).is_err());
@@ -126,7 +127,7 @@ fn rows_are_laid_out_as_in_the_manual() {
     assert_eq!(body(&message), b"\0\x01n\0\0\0\0\0\0\0\0\0\0\x17\0\x04\xff\xff\xff\xff\0\0");
     let message = built(|o| back::data_row(o, [Some(&b"7"[..]), None]));
     assert_eq!(body(&message), b"\0\x02\0\0\0\x017\xff\xff\xff\xff");
-    let message = built(|o| back::negotiate(o, 0, &["_pq_.x".into()]));
+    let message = built(|o| back::negotiate(o, Protocol::V3_0, &["_pq_.x".into()]));
     assert_eq!(body(&message), b"\0\x03\0\0\0\0\0\x01_pq_.x\0");
     let message = built(|o| back::parameter_description(o, &[25]));
     assert_eq!(body(&message), b"\0\x01\0\0\0\x19");
@@ -138,7 +139,15 @@ fn a_cancel_key_names_its_slot_and_hides_its_secret() {
         let key = CancelKey::new(slot, 0x1_0203, [0xff; 6]);
         assert_eq!((key.slot(), key.generation()), (slot, 3));
         assert!(i32::from_be_bytes(key.pid()) >= 0);
-        assert_eq!(CancelKey::from_parts(key.pid(), key.secret()), key);
+        let long = key.lengthened([7; TAIL]);
+        for (key, len) in [(key, 8), (long, 36)] {
+            assert_eq!(key.bytes().len(), len);
+            assert_eq!(CancelKey::read(&key.bytes()), Some(key));
+        }
+        assert_ne!(key, long);
+    }
+    for len in (0..8).chain(9..36).chain(37..300) {
+        assert_eq!(CancelKey::read(&vec![1; len]), None, "{len}");
     }
     let shown = format!("{:?}", CancelKey::new(5, 9, [0xab; 6]));
     assert_eq!(shown, "CancelKey { slot: 5, generation: 9, .. }");

@@ -2,9 +2,9 @@
 //! Packets are built byte by byte, as a client would.
 //! Random bytes and random splits must not matter.
 
-use pgfleet_wire::key::CancelKey;
+use pgfleet_wire::key::{CancelKey, TAIL};
 use pgfleet_wire::startup::{
-    self, First, MAX_STARTUP, Startup, StartupError, cancel_request, first, ssl_request,
+    self, First, MAX_STARTUP, Protocol, Startup, StartupError, cancel_request, first, ssl_request,
     startup_packet,
 };
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ fn packet(code: u32, body: &[u8]) -> Vec<u8> {
 }
 
 fn read(params: &[(&str, &str)]) -> Result<Startup, StartupError> {
-    match first(&startup_packet(params))? {
+    match first(&startup_packet(Protocol::V3_0, params))? {
         Some((First::Startup(startup), _)) => Ok(startup),
         other => unreachable!("{other:?}"),
     }
@@ -43,12 +43,19 @@ fn what_follows_the_first_packet_is_left_alone() {
 }
 
 #[test]
-fn a_cancel_request_has_exactly_eight_bytes_of_key() {
-    let key = CancelKey([1, 2, 3, 4, 5, 6, 7, 8]);
-    let bytes = cancel_request(i32::from_be_bytes(key.pid()), &key.secret());
-    assert_eq!(first(&bytes), Ok(Some((First::Cancel(key), 16))));
-    for secret in [&b""[..], b"abc", b"abcdefgh"] {
-        assert_eq!(first(&cancel_request(1, secret)), Err(StartupError::Cancel));
+fn a_cancel_request_has_a_secret_of_4_to_256_bytes() {
+    let short = CancelKey::new(1, 2, [3, 4, 5, 6, 7, 8]);
+    for key in [short, short.lengthened([9; TAIL])] {
+        let bytes = packet(80_877_102, &key.bytes());
+        assert_eq!(first(&bytes), Ok(Some((First::Cancel(Some(key)), bytes.len()))));
+    }
+    for secret in [5, 31, 33, 256] {
+        let bytes = cancel_request(1, &vec![0; secret]);
+        assert_eq!(first(&bytes), Ok(Some((First::Cancel(None), 12 + secret))), "{secret}");
+    }
+    for secret in [0, 3, 257] {
+        let bytes = cancel_request(1, &vec![0; secret]);
+        assert_eq!(first(&bytes), Err(StartupError::Cancel), "{secret}");
     }
 }
 
@@ -92,11 +99,18 @@ fn versions_other_than_three_are_refused() {
     assert_eq!(first(&packet(2 << 16, b"")), Err(StartupError::Version2));
     let version = StartupError::Version { major: 4, minor: 1 };
     assert_eq!(first(&packet(4 << 16 | 1, b"")), Err(version));
-    for minor in [0_u16, 1, 2, 9999] {
+    for (minor, spoken) in [
+        (0_u16, Protocol::V3_0),
+        (1, Protocol::V3_0),
+        (2, Protocol::V3_2),
+        (3, Protocol::V3_2),
+        (9999, Protocol::V3_2),
+    ] {
         let code = 3 << 16 | u32::from(minor);
         match first(&packet(code, b"user\0u\0\0")) {
             Ok(Some((First::Startup(got), _))) => {
-                assert_eq!((got.minor, got.negotiates()), (minor, minor != 0));
+                assert_eq!((got.minor, got.spoken()), (minor, spoken));
+                assert_eq!(got.negotiates(), minor != spoken.minor());
             }
             other => unreachable!("{other:?}"),
         }
@@ -171,7 +185,7 @@ proptest! {
     ) {
         let mut all = vec![("user", "u")];
         all.extend(params.iter().filter(|(k, _)| k != "options").map(|(k, v)| (k.as_str(), v.as_str())));
-        let bytes = startup_packet(&all);
+        let bytes = startup_packet(Protocol::V3_0, &all);
         for cut in 0..bytes.len() {
             prop_assert_eq!(first(&bytes[..cut]), Ok(None));
         }

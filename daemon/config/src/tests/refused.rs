@@ -9,7 +9,6 @@ fn what_would_weaken_security_is_refused() {
         ("server_tls_sslmode = \"verify-full\"", "server_tls_sslmode verify-full"),
         ("server_tls_sslmode = \"require\"", "server_tls_sslmode require"),
         ("limit_mode = \"shared\"", "limit_mode shared"),
-        ("disable_pqexec = true", "disable_pqexec refusing simple queries"),
         ("pool_mode = \"statement\"", "pool_mode pool_mode statement"),
     ];
     for (line, start) in cases {

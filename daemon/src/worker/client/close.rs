@@ -107,7 +107,7 @@ impl Worker {
         if let Some(key) = key
             && !console
         {
-            self.keys.remove(&key.0);
+            self.keys.remove(&key);
         }
         if console {
             self.asked.retain(|_, client| *client != id);

@@ -32,9 +32,6 @@ impl Worker {
         let Ok(random) = login::random::<6>() else { return self.refuse(id, &Refusal::Internal) };
         let key = CancelKey::new(self.welcome.worker.slot, self.welcome.worker.generation, random);
         let mut out = Vec::new();
-        if startup.negotiates() {
-            back::negotiate(&mut out, 0, &startup.unknown_options);
-        }
         back::auth_ok(&mut out);
         console::greeting(&mut out, &key);
         let session = Session::new();

@@ -20,6 +20,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use pgfleet_wire::key::CancelKey;
+use pgfleet_wire::startup::Protocol;
 
 use super::ids::{ClientId, PoolId, ServerId};
 use super::io::{Interest, Kind, Token};
@@ -95,6 +96,7 @@ pub(crate) struct Client {
     pub(crate) told_to_wait: bool,
     pub(crate) vars: Option<Values>,
     pub(crate) own: Own,
+    pub(crate) protocol: Protocol,
     pub(crate) key: Option<CancelKey>,
     pub(crate) statements: statements::Statements,
     pub(crate) identity: Option<Rc<Identity>>,

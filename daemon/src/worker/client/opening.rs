@@ -10,7 +10,8 @@ use std::rc::Rc;
 use log::{debug, info};
 use nix::sys::socket::sockopt::PeerCredentials;
 use nix::sys::socket::{SockaddrStorage, getpeername, getsockname, getsockopt};
-use pgfleet_wire::startup::{First, MAX_STARTUP, Startup, first};
+use pgfleet_wire::back;
+use pgfleet_wire::startup::{First, MAX_STARTUP, Protocol, Startup, first};
 
 use super::refusal::Refusal;
 use super::{Client, Identity, Origin, Stage, statements::Statements};
@@ -51,6 +52,7 @@ impl Worker {
             told_to_wait: false,
             vars: None,
             own: crate::worker::vars::Own::default(),
+            protocol: Protocol::default(),
             key: None,
             statements: Statements::default(),
             identity: None,
@@ -160,6 +162,7 @@ impl Worker {
         let identity = Identity { user: startup.user.clone(), database, seated: false };
         let Some(client) = self.client(id) else { return };
         client.identity = Some(Rc::new(identity));
+        client.protocol = startup.spoken();
         if !console && !client.admitted {
             return self.refuse(id, &Refusal::TooManyClients);
         }
@@ -169,6 +172,11 @@ impl Worker {
             info!("{client} login attempt");
         }
         debug!("startup packet with {} parameters", startup.params.len());
+        if startup.negotiates() {
+            let mut out = Vec::new();
+            back::negotiate(&mut out, startup.spoken(), &startup.unknown_options);
+            self.reply(id, &out);
+        }
         self.login(id, startup);
     }
 }

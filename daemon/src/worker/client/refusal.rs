@@ -54,6 +54,8 @@ pub(crate) enum Refusal {
     Replication,
     #[error("bad packet header: '{0}'")]
     BadHeader(String),
+    #[error("PQexec disallowed")]
+    SimpleQuery,
     #[error("unknown pkt")]
     UnknownMessage,
     /// The server said what it should not.
@@ -127,6 +129,7 @@ impl Refusal {
             | Self::Configuration
             | Self::NotAllowed
             | Self::BadHeader(_)
+            | Self::SimpleQuery
             | Self::UnknownMessage
             | Self::OutOfStep(_)
             | Self::BadMessage(_)

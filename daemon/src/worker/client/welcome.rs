@@ -7,9 +7,9 @@ use std::rc::Rc;
 
 use log::{debug, info};
 use pgfleet_config::Database;
-use pgfleet_wire::back;
+use pgfleet_wire::back::{self, ErrorFields};
 use pgfleet_wire::key::CancelKey;
-use pgfleet_wire::startup::Startup;
+use pgfleet_wire::startup::{Protocol, Startup};
 
 use super::refusal::Refusal;
 use super::{Client, Identity, Origin, Stage, login};
@@ -41,9 +41,6 @@ impl Worker {
         let pool = self.pool_for(&name, database, &startup.user)?;
         self.take_seat(id, &name, &startup.user)?;
         let mut out = Vec::new();
-        if startup.negotiates() {
-            back::negotiate(&mut out, 0, &startup.unknown_options);
-        }
         back::auth_ok(&mut out);
         self.reply(id, &out);
         let values: Values =
@@ -170,9 +167,7 @@ impl Worker {
     }
 
     fn greet(&mut self, id: ClientId, welcome: &Rc<Welcome>) {
-        let Ok(random) = login::random::<6>() else { return self.refuse(id, &Refusal::Internal) };
-        let worker = self.welcome.worker;
-        let key = CancelKey::new(worker.slot, worker.generation, random);
+        let Ok(key) = self.new_key(id) else { return self.refuse(id, &Refusal::Internal) };
         let Some(client) = self.clients.get_mut(id.index as usize).filter(|client| client.id == id)
         else {
             return;
@@ -197,6 +192,10 @@ impl Worker {
             }
         }
         back::backend_key(&mut out, &key);
+        let notice = &self.settings.global.login_notify_message;
+        if !notice.is_empty() {
+            back::notice(&mut out, &ErrorFields::notice(notice.as_str()));
+        }
         back::ready(&mut out, b'I');
         client.vars = Some(told);
         client.key = Some(key);
@@ -205,7 +204,7 @@ impl Worker {
         client.active = self.now;
         client.input.shrink_to_fit();
         let (name, pool) = (client.database().to_owned(), client.pool);
-        self.keys.insert(key.0, id);
+        self.keys.insert(key, id);
         let row = self.stats.row_of(&name);
         if let Some(totals) = self.stats.at(row) {
             totals.logins += 1;
@@ -213,6 +212,16 @@ impl Worker {
         self.reply(id, &out);
         if pool.is_some() {
             self.greeted(id);
+        }
+    }
+
+    /// A key for a client, as long as its version of the protocol has it.
+    fn new_key(&mut self, id: ClientId) -> Result<CancelKey, Refusal> {
+        let worker = self.welcome.worker;
+        let key = CancelKey::new(worker.slot, worker.generation, login::random()?);
+        match self.client(id).map(|client| client.protocol) {
+            Some(Protocol::V3_2) => Ok(key.lengthened(login::random()?)),
+            Some(Protocol::V3_0) | None => Ok(key),
         }
     }
 

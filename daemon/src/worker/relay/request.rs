@@ -95,6 +95,10 @@ impl Worker {
             self.refuse_request(id, batch, &refusal);
             return Next::Gone;
         }
+        if header.tag == b'Q' && self.settings.global.disable_pqexec {
+            self.refuse_request(id, batch, &Refusal::SimpleQuery);
+            return Next::Gone;
+        }
         self.message(id, batch, header)
     }
 

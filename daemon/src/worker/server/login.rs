@@ -11,10 +11,9 @@ use log::{info, warn};
 use pgfleet_wire::back::{self, Auth, ErrorFields};
 use pgfleet_wire::scram::{ClientSecret, ScramClient, ScramError, ScramVerify};
 use pgfleet_wire::secret::Secret;
-use pgfleet_wire::startup::startup_packet;
 use pgfleet_wire::{frame, front, md5};
 
-use super::{Backend, Phase};
+use super::{Backend, Phase, startup};
 use crate::link::message::ToSupervisor;
 use crate::worker::client::login::random;
 use crate::worker::completion::Completion;
@@ -63,31 +62,6 @@ fn failed(reason: impl Into<String>) -> Turn {
 }
 
 impl Worker {
-    /// The connection is there: introduce ourselves.
-    pub(crate) fn begin_server_login(&mut self, id: ServerId) {
-        let now = self.now;
-        let Some(server) = self.server(id) else { return };
-        server.enter(Phase::Login(Box::default()), now);
-        let pool = server.pool;
-        let Some(pool) = self.pools.get(pool) else { return };
-        let database = &pool.database;
-        let mut parameters =
-            vec![("user", pool.user.as_str()), ("database", database.dbname.as_str())];
-        let own = [
-            ("client_encoding", &database.client_encoding),
-            ("DateStyle", &database.datestyle),
-            ("TimeZone", &database.timezone),
-            ("application_name", &database.application_name),
-        ];
-        for (name, value) in own {
-            if let Some(value) = value {
-                parameters.push((name, value));
-            }
-        }
-        let packet = startup_packet(&parameters);
-        self.server_say(id, &packet);
-    }
-
     /// Writes to a server outside of the relay.
     pub(crate) fn server_say(&mut self, id: ServerId, bytes: &[u8]) {
         let Some(server) = self.server(id) else { return };
@@ -187,7 +161,11 @@ impl Worker {
                 );
                 if ready { Turn::Done } else { failed("server is ready without authentication") }
             }
-            b'N' | b'v' => Turn::Go,
+            b'v' => match startup::check_negotiation(body) {
+                Ok(()) => Turn::Go,
+                Err(reason) => failed(reason),
+            },
+            b'N' => Turn::Go,
             _ => failed(format!(
                 "unexpected message '{}' in server login",
                 char::from(tag).escape_default()

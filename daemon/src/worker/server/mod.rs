@@ -10,6 +10,7 @@ pub(crate) mod login;
 pub(crate) mod lookup;
 pub(crate) mod prepare;
 pub(crate) mod retire;
+mod startup;
 
 use std::cell::Cell;
 use std::fmt;

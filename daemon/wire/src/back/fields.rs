@@ -31,6 +31,11 @@ impl ErrorFields {
         Self::of("ERROR", code.into(), message.into())
     }
 
+    /// Something that is good to know.
+    pub fn notice(message: impl Into<String>) -> Self {
+        Self::of("NOTICE", "00000".into(), message.into())
+    }
+
     fn of(severity: &str, code: String, message: String) -> Self {
         Self { severity: severity.to_owned(), code, message, detail: None, hint: None }
     }

@@ -7,11 +7,15 @@ mod parse;
 
 use crate::frame::{count, cstr, message, value};
 use crate::key::CancelKey;
+use crate::startup::Protocol;
 
 pub use crate::frame::MalformedError;
 pub use fields::ErrorFields;
 pub(crate) use fields::says_fatal;
-pub use parse::{Auth, parse_auth, parse_backend_key, parse_command_tag, parse_parameter_status};
+pub use parse::{
+    Auth, Negotiated, parse_auth, parse_backend_key, parse_command_tag, parse_negotiation,
+    parse_parameter_status,
+};
 
 /// `AuthenticationOk` (manual: "Start-up").
 pub fn auth_ok(out: &mut Vec<u8>) {
@@ -66,7 +70,7 @@ pub fn parameter_status(out: &mut Vec<u8>, name: impl AsRef<[u8]>, value: impl A
 
 /// `BackendKeyData` (manual: "Start-up").
 pub fn backend_key(out: &mut Vec<u8>, key: &CancelKey) {
-    message(out, b'K', |out| out.extend_from_slice(&key.0));
+    message(out, b'K', |out| out.extend_from_slice(&key.bytes()));
 }
 
 /// `ReadyForQuery` with `I`, `T` or `E` (manual: "Message Formats").
@@ -84,12 +88,12 @@ pub fn notice(out: &mut Vec<u8>, fields: &ErrorFields) {
     message(out, b'N', |out| fields.write(out));
 }
 
-/// `NegotiateProtocolVersion`: the newest version 3 that we speak, and the `_pq_.` options that we do not know.
+/// `NegotiateProtocolVersion`: the version that is spoken from now on, and the `_pq_.` options that we do not know.
 ///
 /// The manual says "minor version", but Postgres sends, and libpq expects, the whole number `3 << 16 | minor`.
-pub fn negotiate(out: &mut Vec<u8>, minor: u32, unknown: &[String]) {
+pub fn negotiate(out: &mut Vec<u8>, protocol: Protocol, unknown: &[String]) {
     message(out, b'v', |out| {
-        out.extend_from_slice(&(3 << 16 | minor).to_be_bytes());
+        out.extend_from_slice(&protocol.number().to_be_bytes());
         let n = u32::try_from(unknown.len()).unwrap_or(u32::MAX);
         out.extend_from_slice(&n.to_be_bytes());
         for option in unknown {

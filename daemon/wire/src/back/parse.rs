@@ -76,3 +76,23 @@ pub fn parse_command_tag(body: &[u8]) -> Result<&str, MalformedError> {
     at.end()?;
     Ok(tag)
 }
+
+/// What a server answers to a version or an option that it does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Negotiated {
+    /// The version that it speaks, as one number.
+    pub version: u32,
+    /// How many of our options it does not know.
+    pub unknown: u32,
+}
+
+/// Reads the body of a `NegotiateProtocolVersion` (manual: "Message Formats").
+pub fn parse_negotiation(body: &[u8]) -> Result<Negotiated, MalformedError> {
+    let mut at = Cursor::new(body, "NegotiateProtocolVersion");
+    let negotiated = Negotiated { version: at.u32()?, unknown: at.u32()? };
+    for _ in 0..negotiated.unknown {
+        at.cstr()?;
+    }
+    at.end()?;
+    Ok(negotiated)
+}

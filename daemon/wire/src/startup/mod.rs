@@ -16,6 +16,9 @@ pub const MAX_STARTUP: usize = 10_000;
 /// User names of this length or longer are refused, as in PgBouncer (`MAX_USERNAME`).
 const MAX_USER: usize = 128;
 
+/// The longest secret of a cancel key, as in Postgres.
+const MAX_SECRET: usize = 256;
+
 const CANCEL: u32 = 80_877_102;
 const SSL: u32 = 80_877_103;
 const GSS: u32 = 80_877_104;
@@ -27,16 +30,41 @@ pub enum First {
     Ssl,
     /// `GSSENCRequest`.
     Gss,
-    /// `CancelRequest`.
-    Cancel(CancelKey),
+    /// `CancelRequest`; `None` for a key that is well formed but none of ours.
+    Cancel(Option<CancelKey>),
     /// `StartupMessage`.
     Startup(Startup),
+}
+
+/// The versions of the protocol that pgfleet speaks (manual: "Protocol Versions").
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// Cancel keys have a secret of four bytes.
+    #[default]
+    V3_0,
+    /// Since Postgres 18: the secret of a cancel key may have up to 256 bytes.
+    V3_2,
+}
+
+impl Protocol {
+    /// The minor version.
+    pub fn minor(self) -> u16 {
+        match self {
+            Self::V3_0 => 0,
+            Self::V3_2 => 2,
+        }
+    }
+
+    /// The version as one number, as it is sent.
+    pub fn number(self) -> u32 {
+        3 << 16 | u32::from(self.minor())
+    }
 }
 
 /// A `StartupMessage` of protocol 3 (manual: "Message Formats").
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Startup {
-    /// The minor version asked for; anything but 0 is to be negotiated down to 3.0.
+    /// The minor version asked for; see [`Startup::spoken`].
     pub minor: u16,
     /// Never empty.
     pub user: String,
@@ -53,9 +81,14 @@ pub struct Startup {
 }
 
 impl Startup {
+    /// The version that is spoken: the newest of ours that is not newer than what was asked for. 3.1 does not exist.
+    pub fn spoken(&self) -> Protocol {
+        if self.minor >= Protocol::V3_2.minor() { Protocol::V3_2 } else { Protocol::V3_0 }
+    }
+
     /// Whether `NegotiateProtocolVersion` must be sent.
     pub fn negotiates(&self) -> bool {
-        self.minor != 0 || !self.unknown_options.is_empty()
+        self.minor != self.spoken().minor() || !self.unknown_options.is_empty()
     }
 }
 
@@ -68,14 +101,14 @@ pub enum StartupError {
     /// `SSLRequest` or `GSSENCRequest` with a body.
     #[error("bad packet header: encryption request with a body")]
     Request,
-    /// A `CancelRequest` whose key has not 8 bytes.
+    /// A `CancelRequest` whose secret has less than 4 or more than 256 bytes.
     #[error("bad cancel request")]
     Cancel,
     /// Protocol 2.
     #[error("old V2 protocol not supported")]
     Version2,
     /// Another major version.
-    #[error("unsupported frontend protocol {major}.{minor}: server supports 3.0 to 3.0")]
+    #[error("unsupported frontend protocol {major}.{minor}: server supports 3.0 to 3.2")]
     Version {
         /// As sent.
         major: u16,
@@ -121,7 +154,10 @@ pub fn first(buf: &[u8]) -> Result<Option<(First, usize)>, StartupError> {
     let first = match u32::from_be_bytes([a, b, c, d]) {
         SSL => empty(body, First::Ssl)?,
         GSS => empty(body, First::Gss)?,
-        CANCEL => First::Cancel(CancelKey(body.try_into().map_err(|_| StartupError::Cancel)?)),
+        CANCEL if (8..=4 + MAX_SECRET).contains(&body.len()) => {
+            First::Cancel(CancelKey::read(body))
+        }
+        CANCEL => return Err(StartupError::Cancel),
         _ => {
             let (major, minor) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
             match major {
@@ -177,11 +213,11 @@ fn take(startup: &mut Startup, name: &str, value: &str) -> Result<(), StartupErr
     Ok(())
 }
 
-/// A `StartupMessage` of protocol 3.0 for a login at a server.
-pub fn startup_packet(params: &[(&str, &str)]) -> Vec<u8> {
+/// A `StartupMessage` for a login at a server.
+pub fn startup_packet(protocol: Protocol, params: &[(&str, &str)]) -> Vec<u8> {
     let mut out = Vec::new();
     untyped(&mut out, |out| {
-        out.extend_from_slice(&(3_u32 << 16).to_be_bytes());
+        out.extend_from_slice(&protocol.number().to_be_bytes());
         for (name, value) in params {
             cstr(out, name);
             cstr(out, value);

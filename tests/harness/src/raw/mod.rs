@@ -55,11 +55,23 @@ impl Raw {
     /// # Errors
     /// What the other side refused it with.
     pub fn login_with(address: &Address, parameters: &[(&str, &str)]) -> Result<Self, Failure> {
+        Self::login_of(3 << 16, address, parameters)
+    }
+
+    /// Logs in and asks for this version of the protocol.
+    ///
+    /// # Errors
+    /// What the other side refused it with.
+    pub fn login_of(
+        version: u32,
+        address: &Address,
+        parameters: &[(&str, &str)],
+    ) -> Result<Self, Failure> {
         let mut raw = Self::open(address).map_err(lost)?;
         let mut all =
             vec![("user", address.user.as_str()), ("database", address.database.as_str())];
         all.extend_from_slice(parameters);
-        raw.send(&message::startup(&all)).map_err(lost)?;
+        raw.send(&message::startup_of(version, &all)).map_err(lost)?;
         raw.welcome = raw.logged_in(address.password.as_deref().unwrap_or(""))?;
         raw.key = raw.welcome.first(b'K').map(|message| message.body.clone()).unwrap_or_default();
         Ok(raw)
