@@ -17,6 +17,7 @@ mod outbox;
 mod peers;
 mod pool;
 mod relay;
+mod replication;
 mod server;
 mod socket;
 mod start;

@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 use pgfleet_wire::back::{self, ErrorFields};
+use pgfleet_wire::startup::Replication;
 
 use super::client::close::LINGER;
 use super::client::refusal::Refusal;
@@ -131,7 +132,9 @@ impl Worker {
     }
 
     fn sweep_lease(&mut self, id: ServerId) {
-        let Some(client_id) = self.server(id).and_then(|server| server.client) else { return };
+        let shared = self.server(id).filter(|server| server.replication == Replication::None);
+        // Replication has no end: no timeout is for it.
+        let Some(client_id) = shared.and_then(|server| server.client) else { return };
         if self.settings.global.server_fast_close
             && !self.shares_servers(client_id)
             && self
@@ -167,8 +170,7 @@ impl Worker {
         let pools: Vec<_> = self.hungry.iter().copied().collect();
         for pool in pools {
             let Some(entry) = self.pool(pool) else { continue };
-            let waiting: Vec<ClientId> =
-                entry.waiting.iter().chain(&entry.greeting).copied().collect();
+            let waiting: Vec<ClientId> = entry.queued().collect();
             let database = std::rc::Rc::clone(&entry.database);
             let failing = fast_failure(entry);
             for id in waiting {

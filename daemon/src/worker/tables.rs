@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 use log::debug;
+use pgfleet_wire::startup::Replication;
 
 use super::client::{Client, Origin, Stage};
 use super::ids::PoolId;
@@ -78,11 +79,11 @@ impl Worker {
     }
 
     fn pool_row(&self, pool: &Pool, servers: &[usize; 11]) -> Row {
-        let waiting = pool.waiting.len() + pool.greeting.len();
+        let waiting = pool.queued().count();
         let pinned = self.clients.iter().filter(|(_, client)| {
             client.pool == Some(pool.id) && client.lease.is_some() && client.statements.pin()
         });
-        let longest = pool.waiting.iter().chain(&pool.greeting).filter_map(|waiting| {
+        let longest = pool.queued().filter_map(|waiting| {
             self.clients.get(waiting.index as usize)?.waiting_since.map(|since| since.elapsed())
         });
         let (maxwait, maxwait_us) = split(longest.max().unwrap_or_default());
@@ -130,7 +131,7 @@ impl Worker {
             text("C"),
             text(&identity.user),
             text(&identity.database),
-            text("none"),
+            text(client.replication.as_ref().map_or(Replication::None, |own| own.kind).name()),
             text(state),
             addr,
             port,
@@ -173,7 +174,7 @@ impl Worker {
             text("S"),
             text(pool.map_or("", |pool| &pool.user)),
             text(pool.map_or("", |pool| &pool.name)),
-            text("none"),
+            text(server.replication.name()),
             text(state),
             addr,
             Value::Int(port),
@@ -266,8 +267,7 @@ impl Worker {
     }
 
     fn workers_table(&self) -> Vec<Row> {
-        let waiting: usize =
-            self.pools.iter().map(|pool| pool.waiting.len() + pool.greeting.len()).sum();
+        let waiting: usize = self.pools.iter().map(|pool| pool.queued().count()).sum();
         vec![vec![
             count(self.clients.len()),
             count(self.servers.len()),

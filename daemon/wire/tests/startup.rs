@@ -4,8 +4,8 @@
 
 use pgfleet_wire::key::{CancelKey, TAIL};
 use pgfleet_wire::startup::{
-    self, First, MAX_STARTUP, Protocol, Startup, StartupError, cancel_request, first, ssl_request,
-    startup_packet,
+    self, First, MAX_STARTUP, Protocol, Replication, Startup, StartupError, cancel_request, first,
+    ssl_request, startup_packet,
 };
 use proptest::prelude::*;
 
@@ -77,7 +77,8 @@ fn parameters_go_where_they_belong() {
         params: pairs(&[("DateStyle", "ISO"), ("application_name", "")]),
         unknown_options: vec!["_pq_.x".into()],
         options: pairs(&[("geqo", "off")]),
-        replication: Some("database".into()),
+        options_text: Some("-c geqo=off".into()),
+        replication: Replication::Logical,
     };
     assert_eq!(got, Ok(expected));
 }
@@ -91,6 +92,25 @@ fn options_are_split_as_postgres_splits_them() {
     assert_eq!(options("  "), Ok(vec![]));
     for bad in ["-c", "-c a", "-B 5", "x", "--a", "-c =1", "--=1"] {
         assert_eq!(options(bad), Err(StartupError::Options), "{bad}");
+    }
+}
+
+#[test]
+fn replication_is_a_boolean_of_postgres_or_database() {
+    let cases = [
+        (Replication::Physical, &["true", "on", "yes", "1", "T", "tr", "ON", "y"][..]),
+        (Replication::None, &["false", "off", "no", "0", "f", "of", "N"]),
+        (Replication::Logical, &["database"]),
+    ];
+    for (wanted, words) in cases {
+        for word in words {
+            let read = read(&[("user", "u"), ("replication", word)]);
+            assert_eq!(read.map(|startup| startup.replication), Ok(wanted), "{word}");
+        }
+    }
+    for word in ["", "o", "2", "Database", "truee", "logical", "trUe "] {
+        let error = StartupError::Replication(word.into());
+        assert_eq!(read(&[("user", "u"), ("replication", word)]), Err(error), "{word:?}");
     }
 }
 

@@ -58,9 +58,6 @@ pub(crate) struct Login {
 impl Worker {
     /// The startup packet is read: ask for a proof of identity.
     pub(crate) fn login(&mut self, id: ClientId, startup: Startup) {
-        if startup.replication.as_deref().is_some_and(is_on) {
-            return self.refuse(id, &Refusal::Replication);
-        }
         let way = match self.way(id, &startup) {
             Ok(way) => way,
             Err(refusal) => return self.refuse(id, &refusal),
@@ -146,10 +143,6 @@ impl Worker {
             self.seat(id, &startup);
         }
     }
-}
-
-fn is_on(value: &str) -> bool {
-    !matches!(value.to_ascii_lowercase().as_str(), "false" | "off" | "no" | "0" | "f" | "n")
 }
 
 /// Fresh random bytes.

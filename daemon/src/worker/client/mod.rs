@@ -25,6 +25,7 @@ use pgfleet_wire::startup::Protocol;
 use super::ids::{ClientId, PoolId, ServerId};
 use super::io::{Interest, Kind, Token};
 use super::outbox::Outbox;
+use super::replication::Replicating;
 use super::vars::{Own, Values};
 
 /// Where a client stands. Each state has one file that handles its input.
@@ -97,6 +98,8 @@ pub(crate) struct Client {
     pub(crate) vars: Option<Values>,
     pub(crate) own: Own,
     pub(crate) protocol: Protocol,
+    /// It has a server of its own, for replication.
+    pub(crate) replication: Option<Box<Replicating>>,
     pub(crate) key: Option<CancelKey>,
     pub(crate) statements: statements::Statements,
     pub(crate) identity: Option<Rc<Identity>>,

@@ -53,6 +53,7 @@ impl Worker {
             vars: None,
             own: crate::worker::vars::Own::default(),
             protocol: Protocol::default(),
+            replication: None,
             key: None,
             statements: Statements::default(),
             identity: None,

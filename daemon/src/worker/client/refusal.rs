@@ -50,8 +50,8 @@ pub(crate) enum Refusal {
     Configuration,
     #[error("not allowed")]
     NotAllowed,
-    #[error("replication connections are not supported yet")]
-    Replication,
+    #[error("login failed")]
+    LoginFailed,
     #[error("bad packet header: '{0}'")]
     BadHeader(String),
     #[error("PQexec disallowed")]
@@ -105,7 +105,6 @@ impl Refusal {
     pub(crate) fn sqlstate(&self) -> &str {
         match self {
             Self::LetGo => "57P01",
-            Self::Replication => "0A000",
             Self::Internal => "XX000",
             Self::FromServer { sqlstate, .. } => sqlstate,
             Self::TooManyClients
@@ -128,6 +127,7 @@ impl Refusal {
             | Self::NoDatabase(_)
             | Self::Configuration
             | Self::NotAllowed
+            | Self::LoginFailed
             | Self::BadHeader(_)
             | Self::SimpleQuery
             | Self::UnknownMessage

@@ -17,6 +17,7 @@ use crate::link::message::LimitKey;
 use crate::worker::ids::{ClientId, PoolId};
 use crate::worker::pool::Welcome;
 use crate::worker::pool::permits::Permit;
+use crate::worker::replication::Replicating;
 use crate::worker::state::Worker;
 use crate::worker::vars::{Own, Values};
 
@@ -37,7 +38,8 @@ impl Worker {
         let Some(database) = self.settings.database(&name) else {
             return Err(Refusal::NoDatabase(name));
         };
-        let wishes = self.wishes(id, startup)?;
+        let replication = Replicating::of(startup, |name| self.is_ignored(name));
+        let wishes = if replication.is_some() { Wishes::new() } else { self.wishes(id, startup)? };
         let pool = self.pool_for(&name, database, &startup.user)?;
         self.take_seat(id, &name, &startup.user)?;
         let mut out = Vec::new();
@@ -54,6 +56,7 @@ impl Worker {
         let wanted = self.vars.intern(wanted);
         if let Some(client) = self.client(id) {
             client.pool = Some(pool);
+            client.replication = replication.map(Box::new);
             client.vars = Some(wanted);
             client.own = own;
             client.stage = Stage::AwaitingWelcome;
@@ -99,12 +102,14 @@ impl Worker {
         Ok(self.find_pool(name, database, &server_user))
     }
 
+    fn is_ignored(&self, name: &str) -> bool {
+        let list = &self.settings.global.ignore_startup_parameters;
+        list.iter().any(|known| known.eq_ignore_ascii_case(name))
+    }
+
     /// The tracked settings among the startup parameters; others are refused or ignored, as set.
     fn wishes(&mut self, id: ClientId, startup: &Startup) -> Result<Wishes, Refusal> {
-        let ignored = |name: &str| {
-            let list = &self.settings.global.ignore_startup_parameters;
-            list.iter().any(|known| known.eq_ignore_ascii_case(name))
-        };
+        let ignored = |name: &str| self.is_ignored(name);
         let mut wishes = Wishes::new();
         for (name, value) in &startup.params {
             match self.tracked.position(name) {
@@ -140,13 +145,17 @@ impl Worker {
 
     fn greet_or_wait(&mut self, id: ClientId) {
         let Some(pool_id) = self.pool_of_client(id) else { return };
+        let wants_its_own = self.client(id).is_some_and(|client| client.replication.is_some());
         let Some(pool) = self.pool(pool_id) else { return };
-        if let Some(welcome) = pool.welcome.clone() {
+        if let Some(welcome) = pool.welcome.clone().filter(|_| !wants_its_own) {
             return self.greet(id, &welcome);
         }
         if let Some(refusal) = fast_failure(pool) {
             self.probe(pool_id);
             return self.refuse(id, &refusal);
+        }
+        if wants_its_own {
+            return self.wait_for_own_server(id, pool_id);
         }
         pool.greeting.push(id);
         self.hungry.insert(pool_id);
@@ -166,7 +175,8 @@ impl Worker {
         }
     }
 
-    fn greet(&mut self, id: ClientId, welcome: &Rc<Welcome>) {
+    /// Sends the welcome, and lets the client begin.
+    pub(crate) fn greet(&mut self, id: ClientId, welcome: &Rc<Welcome>) {
         let Ok(key) = self.new_key(id) else { return self.refuse(id, &Refusal::Internal) };
         let Some(client) = self.clients.get_mut(id.index as usize).filter(|client| client.id == id)
         else {

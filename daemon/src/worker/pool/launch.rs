@@ -126,27 +126,27 @@ impl Worker {
     /// Whether the first in line has waited for `reserve_pool_timeout`.
     fn reserve_is_due(&mut self, id: PoolId) -> bool {
         let (now, timeout) = (self.now, self.settings.global.reserve_pool_timeout);
-        let first = self.pool(id).and_then(|pool| pool.waiting.front().copied());
+        let first = self.pool(id).and_then(|pool| pool.queued().next());
         first
             .and_then(|client| self.client(client))
             .and_then(|client| client.waiting_since)
             .is_some_and(|since| now.saturating_duration_since(since) >= timeout)
     }
 
-    /// Retires the least recently used idle server that stands in the way of `key`, of another pool.
+    /// Retires the least recently used idle server that stands in the way of `key`, of another pool; for a
+    /// replication client also of its own, whose servers it cannot use.
     fn evict(&mut self, wanting: PoolId, key: &LimitKey) {
         let of_key = |pool: &super::Pool| match key {
             LimitKey::Database(name) => pool.name == *name,
             LimitKey::User(user) => pool.user == *user,
-            LimitKey::Pool { .. }
-            | LimitKey::Clients
-            | LimitKey::ClientsOfDatabase(_)
-            | LimitKey::ClientsOfUser(_) => false,
+            LimitKey::Pool { database, user } => pool.name == *database && pool.user == *user,
+            LimitKey::Clients | LimitKey::ClientsOfDatabase(_) | LimitKey::ClientsOfUser(_) => {
+                false
+            }
         };
-        let candidates = self
-            .pools
-            .iter()
-            .filter(|pool| pool.id != wanting && of_key(pool) && pool.wanted() == 0);
+        let candidates = self.pools.iter().filter(|pool| {
+            of_key(pool) && (pool.wanted() == 0 || pool.id == wanting && !pool.dedicated.is_empty())
+        });
         let oldest: Option<ServerId> = candidates
             .filter_map(|pool| pool.idle.front().copied())
             .filter_map(|id| Some((self.servers.get(id.index as usize)?.since, id)))

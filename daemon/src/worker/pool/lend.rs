@@ -139,9 +139,10 @@ impl Worker {
 
     /// Whether this client gives its server back between transactions.
     pub(crate) fn shares_servers(&mut self, id: ClientId) -> bool {
-        self.pool_of_client(id)
-            .and_then(|pool| self.pool(pool))
-            .is_some_and(|pool| pool.mode != PoolMode::Session)
+        let pool = self
+            .client(id)
+            .and_then(|client| if client.replication.is_some() { None } else { client.pool });
+        pool.and_then(|pool| self.pool(pool)).is_some_and(|pool| pool.mode != PoolMode::Session)
     }
 
     fn end_lease(&mut self, id: ServerId, client: ClientId) {
@@ -187,6 +188,10 @@ impl Worker {
             return server.enter(Phase::Resetting, now);
         }
         server.mid_message = half_sent;
+        if self.own_server_left(server_id) {
+            return;
+        }
+        let Some(server) = self.server(server_id) else { return };
         let in_step = !half_sent && server.outbox.is_empty();
         let clean = server.tracker.may_release() && in_step;
         if in_step && !clean && shares && !dirty && is_idle_in_transaction(server) {
@@ -279,6 +284,7 @@ impl Worker {
         {
             pool.waiting.retain(|waiting| *waiting != id);
             pool.greeting.retain(|waiting| *waiting != id);
+            pool.dedicated.retain(|waiting| *waiting != id);
         }
     }
 

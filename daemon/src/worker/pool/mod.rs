@@ -45,6 +45,8 @@ pub(crate) struct Pool {
     pub(crate) waiting: VecDeque<ClientId>,
     /// Clients that are authenticated and wait for the first server's login.
     pub(crate) greeting: Vec<ClientId>,
+    /// Replication clients that wait for servers of their own.
+    pub(crate) dedicated: VecDeque<ClientId>,
     /// Servers that are connecting or logging in.
     pub(crate) opening: usize,
     /// Servers that are not gone, whatever their phase.
@@ -95,6 +97,7 @@ impl Pool {
             idle: VecDeque::new(),
             waiting: VecDeque::new(),
             greeting: Vec::new(),
+            dedicated: VecDeque::new(),
             opening: 0,
             servers: 0,
             connected: 0,
@@ -116,10 +119,17 @@ impl Pool {
             && self.opening == 0
             && self.waiting.is_empty()
             && self.greeting.is_empty()
+            && self.dedicated.is_empty()
+    }
+
+    /// All clients that wait for a server in one way or another.
+    pub(crate) fn queued(&self) -> impl Iterator<Item = ClientId> {
+        self.waiting.iter().chain(&self.greeting).chain(&self.dedicated).copied()
     }
 
     /// Clients that want a server, now.
     pub(crate) fn wanted(&self) -> usize {
-        self.waiting.len() + usize::from(self.welcome.is_none() && !self.greeting.is_empty())
+        let greeting = usize::from(self.welcome.is_none() && !self.greeting.is_empty());
+        self.waiting.len() + self.dedicated.len() + greeting
     }
 }

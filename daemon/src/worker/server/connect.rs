@@ -15,6 +15,7 @@ use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrLike, connect, getsockopt, socket,
     sockopt::SocketError,
 };
+use pgfleet_wire::startup::Replication;
 use pgfleet_wire::tracker::Tracker;
 
 use super::address::{Address, Sockaddr};
@@ -97,6 +98,7 @@ impl Worker {
             swallowing: false,
             outbox: Outbox::default(),
             client: None,
+            replication: Replication::None,
             vars: Rc::clone(&nothing),
             defaults: nothing,
             unnamed_of: None,

@@ -11,6 +11,7 @@ use log::{info, warn};
 use pgfleet_wire::back::{self, Auth, ErrorFields};
 use pgfleet_wire::scram::{ClientSecret, ScramClient, ScramError, ScramVerify};
 use pgfleet_wire::secret::Secret;
+use pgfleet_wire::startup::Replication;
 use pgfleet_wire::{frame, front, md5};
 
 use super::{Backend, Phase, startup};
@@ -330,6 +331,7 @@ impl Worker {
         server.vars = self.vars.intern(values);
         server.defaults = Rc::clone(&server.vars);
         server.since = now;
+        let is_own = server.replication != Replication::None;
         info!("{server} new connection to server");
         let (pool_id, values, host) =
             (server.pool, Rc::clone(&server.vars), Rc::clone(&server.host));
@@ -339,10 +341,17 @@ impl Worker {
         pool.connected += 1;
         let was_failing = pool.backoff.reason().is_some();
         pool.backoff.succeed();
-        pool.welcome = Some(Rc::new(Welcome { fixed, values }));
+        let welcome = Rc::new(Welcome { fixed, values });
         let setup = pool.database.connect_query.clone();
+        if !is_own {
+            pool.welcome = Some(Rc::clone(&welcome));
+        }
         if was_failing {
             self.teach(pool_id, None);
+        }
+        if is_own {
+            self.own_server_ready(id, &welcome);
+            return self.launch(pool_id);
         }
         self.greet_all(pool_id);
         match setup.filter(|query| !query.is_empty()) {
@@ -365,6 +374,9 @@ impl Worker {
         let (pool, host, at) = (server.pool, Rc::clone(&server.host), server.address.ip());
         if let Some(pool) = self.pool(pool) {
             pool.opening = pool.opening.saturating_sub(1);
+        }
+        if self.own_server_failed(id, what) {
+            return self.retire_quietly(id);
         }
         // First remembered, then gone: its end lets others try again.
         self.login_failed(pool, (&host, at), what, reason, fields);

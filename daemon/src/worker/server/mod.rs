@@ -18,6 +18,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Instant;
 
+use pgfleet_wire::startup::Replication;
 use pgfleet_wire::tracker::Tracker;
 
 use self::address::Address;
@@ -70,6 +71,8 @@ pub(crate) struct Server {
     pub(crate) swallowing: bool,
     pub(crate) outbox: Outbox,
     pub(crate) client: Option<ClientId>,
+    /// Not `None`: it belongs to a replication client.
+    pub(crate) replication: Replication,
     pub(crate) vars: Values,
     /// The values at login, which RESET returns to.
     pub(crate) defaults: Values,

@@ -158,6 +158,7 @@ impl Worker {
                 if let Some(pool) = self.pool(pool) {
                     pool.opening = pool.opening.saturating_sub(1);
                 }
+                self.own_server_failed(id, Failed::Connect);
                 // First remembered, then gone: its end lets others try again.
                 self.login_failed(pool, (&host, at), Failed::Connect, text, None);
                 return self.retire_quietly(id);
@@ -246,6 +247,7 @@ impl Worker {
         };
         let mut waiting: Vec<_> = pool.waiting.drain(..).collect();
         waiting.append(&mut pool.greeting);
+        waiting.extend(pool.dedicated.drain(..));
         for client in waiting {
             self.refuse(client, &refusal);
         }

@@ -19,13 +19,20 @@ impl Worker {
             ServerProtocol::V3_0 => Protocol::V3_0,
             ServerProtocol::V3_2 => Protocol::V3_2,
         };
+        self.dedicate(id);
         let Some(server) = self.server(id) else { return };
         server.enter(Phase::Login(Box::default()), now);
-        let pool = server.pool;
+        let (pool, client) = (server.pool, server.client);
         let Some(pool) = self.pools.get(pool) else { return };
         let database = &pool.database;
         let mut parameters =
             vec![("user", pool.user.as_str()), ("database", database.dbname.as_str())];
+        let client = client.and_then(|id| self.clients.get(id.index as usize));
+        let asked = client.and_then(|client| client.replication.as_deref());
+        if let Some(asked) = asked {
+            let pairs = asked.parameters.iter();
+            parameters.extend(pairs.map(|(name, value)| (name.as_str(), value.as_str())));
+        }
         let own = [
             ("client_encoding", &database.client_encoding),
             ("DateStyle", &database.datestyle),
@@ -33,7 +40,9 @@ impl Worker {
             ("application_name", &database.application_name),
         ];
         for (name, value) in own {
-            if let Some(value) = value {
+            if let Some(value) = value
+                && asked.is_none_or(|asked| asked.value(name).is_none())
+            {
                 parameters.push((name, value));
             }
         }

@@ -3,12 +3,15 @@
 //! `opening` in the worker calls it until there is a startup; direct TLS (first byte 0x16) is the caller's to see before.
 
 mod options;
+mod replication;
 
 use thiserror::Error;
 
 use crate::cursor::Cursor;
 use crate::frame::{cstr, untyped};
 use crate::key::CancelKey;
+
+pub use replication::Replication;
 
 /// The longest first packet that is accepted, as in Postgres (`MAX_STARTUP_PACKET_LENGTH`).
 pub const MAX_STARTUP: usize = 10_000;
@@ -76,8 +79,10 @@ pub struct Startup {
     pub unknown_options: Vec<String>,
     /// The settings in `options`, in order.
     pub options: Vec<(String, String)>,
-    /// `replication` as sent.
-    pub replication: Option<String>,
+    /// `options` as sent.
+    pub options_text: Option<String>,
+    /// What `replication` asks for.
+    pub replication: Replication,
 }
 
 impl Startup {
@@ -127,6 +132,9 @@ pub enum StartupError {
     /// A name or a value is not UTF-8.
     #[error("invalid byte sequence in startup packet: {0} is not valid UTF-8")]
     NotUtf8(String),
+    /// `replication` is neither a boolean nor `database`.
+    #[error("invalid value for parameter \"replication\": \"{0}\"")]
+    Replication(String),
     /// `options` has something else than settings.
     #[error(
         "unsupported options startup parameter: only '-c config=val' and '--config=val' are allowed"
@@ -205,8 +213,14 @@ fn take(startup: &mut Startup, name: &str, value: &str) -> Result<(), StartupErr
     match name {
         "user" => value.clone_into(&mut startup.user),
         "database" => startup.database = Some(value.to_owned()).filter(|name| !name.is_empty()),
-        "replication" => startup.replication = Some(value.to_owned()),
-        "options" => startup.options = options::parse(value).ok_or(StartupError::Options)?,
+        "replication" => {
+            startup.replication = Replication::parse(value)
+                .ok_or_else(|| StartupError::Replication(value.to_owned()))?;
+        }
+        "options" => {
+            startup.options = options::parse(value).ok_or(StartupError::Options)?;
+            startup.options_text = Some(value.to_owned());
+        }
         _ if name.starts_with("_pq_.") => startup.unknown_options.push(name.to_owned()),
         _ => startup.params.push((name.to_owned(), value.to_owned())),
     }

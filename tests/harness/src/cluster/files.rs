@@ -18,6 +18,7 @@ pub(super) const INITDB: [&str; 7] = [
 /// Who logs in how. The users without a line of their own use SCRAM.
 pub(super) const HBA: &str = "\
 local all         all                            trust
+local replication all                            trust
 host  all         postgres,raw  127.0.0.1/32     trust
 host  all         postgres,raw  ::1/128          trust
 host  all         md5user       127.0.0.1/32     md5
@@ -36,6 +37,7 @@ pub(super) const ROLES: &str = "
 create role app login password 's3cret';
 create role plain login password 's3cret';
 create role raw login;
+create role replica login replication password 's3cret';
 set password_encryption = 'md5';
 create role md5user login password 's3cret';
 ";
@@ -53,6 +55,7 @@ fsync = off
 synchronous_commit = off
 full_page_writes = off
 autovacuum = off
+wal_level = logical
 timezone = 'UTC'
 log_timezone = 'UTC'
 log_line_prefix = '%m [%p] %q%u@%d %e '

@@ -23,7 +23,8 @@ use crate::{
 };
 
 /// Users that log in to Postgres, and how: `app` by SCRAM, `md5user` by md5, `plain` by cleartext, `raw` by trust,
-/// and `postgres` as superuser. All but the last two have this password.
+/// `replica` like `app` and with the right to replicate, and `postgres` as superuser. All but `raw` and `postgres`
+/// have this password.
 pub const PASSWORD: &str = "s3cret";
 
 /// A running Postgres.

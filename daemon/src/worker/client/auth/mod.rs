@@ -18,7 +18,7 @@ use pgfleet_config::hba::{self, LdapOptions, Method, Peer, Request};
 use pgfleet_config::{AuthType, Settings};
 use pgfleet_wire::back;
 use pgfleet_wire::secret::Secret;
-use pgfleet_wire::startup::Startup;
+use pgfleet_wire::startup::{Replication, Startup};
 
 use super::login::{Asked, random};
 use super::refusal::Refusal;
@@ -119,7 +119,7 @@ impl Worker {
         }
         let Some(client) = self.client(id) else { return Err(Refusal::Internal) };
         let peer = peer(client);
-        let is_physical = startup.replication.as_deref().is_some_and(|word| word != "database");
+        let is_physical = startup.replication == Replication::Physical;
         let database =
             (!is_physical).then(|| startup.database.as_deref().unwrap_or(startup.user.as_str()));
         let way = Way::of(&self.settings, &Request { peer, database, user: &startup.user });
