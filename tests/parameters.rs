@@ -188,3 +188,25 @@ fn a_client_is_told_when_a_default_has_changed_under_it() {
     assert_eq!(answer.values(), ["Europe/Lisbon"]);
     assert_eq!(answer.parameter("TimeZone").as_deref(), Some("Europe/Lisbon"));
 }
+
+#[test]
+fn a_tracked_name_that_the_server_does_not_report_is_refused_and_reaches_nobody() {
+    let database = Cluster::shared().database();
+    // Nobody could tell when it changes, nor put it back for the next client.
+    let fleet = Fleet::of(&database)
+        .workers(1)
+        .set("default_pool_size", 1)
+        .set("track_extra_parameters", "IntervalStyle, work_mem")
+        .start();
+    let text = "unsupported startup parameter: work_mem";
+    for parameters in [("work_mem", "7MB"), ("options", "-c work_mem=7MB")] {
+        // Before and after it is known what the server reports.
+        for _ in 0..2 {
+            let refused = Raw::login_with(&fleet.address(), &[parameters])
+                .and_then(|mut raw| raw.query("select 1"))
+                .map(|_| ());
+            assert_eq!(refused, Err(Failure::new("FATAL", "08P01", text)), "{parameters:?}");
+            assert_eq!(setting(&mut fleet.raw(), "work_mem"), "4MB", "after {parameters:?}");
+        }
+    }
+}

@@ -177,6 +177,9 @@ impl Worker {
 
     /// Sends the welcome, and lets the client begin.
     pub(crate) fn greet(&mut self, id: ClientId, welcome: &Rc<Welcome>) {
+        if let Err(refusal) = self.drop_unreported(id, welcome) {
+            return self.refuse(id, &refusal);
+        }
         let Ok(key) = self.new_key(id) else { return self.refuse(id, &Refusal::Internal) };
         let Some(client) = self.clients.get_mut(id.index as usize).filter(|client| client.id == id)
         else {
@@ -223,6 +226,24 @@ impl Worker {
         if pool.is_some() {
             self.greeted(id);
         }
+    }
+
+    /// A wish that the server does not report could neither be followed nor undone for the next client.
+    fn drop_unreported(&mut self, id: ClientId, welcome: &Welcome) -> Result<(), Refusal> {
+        let Some(own) = self.client(id).map(|client| client.own) else { return Ok(()) };
+        for position in (0..self.tracked.len()).filter(|&position| own.has(position)) {
+            if welcome.values[position].is_some() {
+                continue;
+            }
+            let name = self.tracked.name(position).to_owned();
+            if !self.is_ignored(&name) {
+                return Err(Refusal::UnsupportedParameter(name));
+            }
+            if let Some(client) = self.client(id) {
+                client.own.clear(position);
+            }
+        }
+        Ok(())
     }
 
     /// A key for a client, as long as its version of the protocol has it.
