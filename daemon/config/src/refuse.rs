@@ -3,7 +3,7 @@
 //! The draft calls it after the checks.
 
 use crate::{
-    Database, Global, LimitMode, PoolMode, Problem, Settings, SslMode, fault::Fault,
+    AuthType, Database, Global, LimitMode, PoolMode, Problem, Settings, SslMode, fault::Fault,
     problem::Places,
 };
 
@@ -46,7 +46,15 @@ fn of_global(global: &Global) -> Vec<Refused> {
         SslMode::Disable | SslMode::Allow | SslMode::Prefer => None,
     };
     let shared = global.limit_mode == LimitMode::Shared;
+    let cert = global.auth_type == AuthType::Cert;
     let found = [
+        cert.then(|| {
+            Refused::new(
+                "auth_type",
+                "cert",
+                "use scram-sha-256, md5, plain, hba, ldap, trust or any",
+            )
+        }),
         client.map(|mode| {
             Refused::new("client_tls_sslmode", mode.word(), format!("set it to disable, {TLS}"))
         }),
