@@ -228,3 +228,43 @@ fn client_idle_timeout_ends_idle_clients_alone() {
     assert_eq!(busy.until(b'Z').expect("it was busy").error(), None);
     assert_eq!(inside.query("commit").expect("it was in a transaction").state(), Some('I'));
 }
+
+/// What raw, who has this timeout for himself, is told after these queries; app, beside him, is not.
+fn told_alone(timeout: &str, queries: &[&str]) -> Failure {
+    let database = Cluster::shared().database();
+    let fleet = Fleet::of(&database).user("raw", &format!("{timeout}=1")).start();
+    let users = [fleet.address(), fleet.address().as_user("raw", "")];
+    let [mut app, mut raw] = users.map(|address| Raw::login(&address).expect("both get in"));
+    for sql in queries {
+        for client in [&mut app, &mut raw] {
+            client.query(sql).expect("it is in time");
+        }
+    }
+    let told = raw.until_closed().expect("raw is thrown out").error();
+    assert!(app.query("select 1").is_ok(), "{timeout} is not app's");
+    told.expect("raw is told why")
+}
+
+#[test]
+fn every_timeout_of_a_user_is_for_that_user_alone() {
+    let cases: [(&str, &[&str], &str); 3] = [
+        ("client_idle_timeout", &["select 1"], "client_idle_timeout"),
+        ("idle_transaction_timeout", &["begin"], "idle transaction timeout"),
+        ("transaction_timeout", &["begin", "select 1"], "transaction timeout"),
+    ];
+    for (timeout, queries, text) in cases {
+        assert_eq!(told_alone(timeout, queries), fatal(text), "{timeout}");
+    }
+}
+
+#[test]
+fn query_wait_timeout_of_the_user_beats_that_of_the_entry() {
+    let database = Cluster::shared().database();
+    let fleet = narrow(&database)
+        .database_keys("query_wait_timeout=600 max_db_connections=1")
+        .user("raw", "query_wait_timeout=1")
+        .start();
+    let _first = holder(&fleet);
+    let failure = Raw::login(&fleet.address().as_user("raw", "")).expect_err("it waits in vain");
+    assert_eq!(failure, fatal("query_wait_timeout"));
+}

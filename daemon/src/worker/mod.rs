@@ -13,6 +13,7 @@ mod ids;
 mod io;
 mod leaving;
 mod listener;
+mod memory;
 mod outbox;
 mod peers;
 mod pool;

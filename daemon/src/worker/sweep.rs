@@ -38,6 +38,7 @@ impl Worker {
             self.sweep_clients();
             self.keep_minimum();
             self.expire_pools();
+            self.release_memory();
             self.refresh_names();
         }
         self.shrink();

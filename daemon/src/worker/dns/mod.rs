@@ -16,6 +16,7 @@ use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::time::Duration;
 
 use log::{debug, info, warn};
 
@@ -68,10 +69,11 @@ impl Worker {
 
     fn look_up(&mut self, name: Rc<str>) {
         let (completions, file) = (self.completions.clone(), self.resolv_conf());
+        let patience = self.settings.global.server_connect_timeout;
         debug!("looking up {name}");
-        // Detached: bounded by the resolver's timeouts, and the completion is told of either end.
+        // Detached: bounded by `server_connect_timeout`, and the completion is told of either end.
         drop(tokio::task::spawn_local(async move {
-            let result = find(file, &name).await;
+            let result = find(file, &name, patience).await;
             drop(completions.send(Completion::Resolved { name: name.as_ref().into(), result }));
         }));
     }
@@ -170,12 +172,16 @@ impl Worker {
 }
 
 /// The addresses of a name, from the hosts file or the name servers.
-async fn find(file: PathBuf, name: &str) -> Result<Vec<IpAddr>, LookupError> {
+///
+/// It takes no longer than `patience`, unless that is 0: then the resolver's timeouts bound it.
+async fn find(file: PathBuf, name: &str, patience: Duration) -> Result<Vec<IpAddr>, LookupError> {
     let (conf, known) = read(file, name.to_owned()).await;
     if !known.is_empty() {
         return Ok(known);
     }
-    match tokio::time::timeout(query::longest(&conf, name), query::addresses(&conf, name)).await {
+    let longest = query::longest(&conf, name);
+    let bound = if patience.is_zero() { longest } else { longest.min(patience) };
+    match tokio::time::timeout(bound, query::addresses(&conf, name)).await {
         Ok(result) => result,
         Err(_) => Err(LookupError::Failed("timeout".to_owned())),
     }

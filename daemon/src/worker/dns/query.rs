@@ -152,3 +152,63 @@ pub(crate) fn longest(conf: &Conf, name: &str) -> Duration {
     let questions = conf.candidates(name).len() * conf.servers.len() * 2;
     conf.timeout * conf.attempts * u32::try_from(questions).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The header of an answer to `question` with so many records, the question, and `rest`.
+    fn packet(question: &Message<Vec<u8>>, flags: u8, records: u8, rest: &[u8]) -> Vec<u8> {
+        let mut bytes = question.as_slice().to_vec();
+        bytes[2] = 0x81 | flags;
+        bytes[3] = 0x80;
+        bytes[7] = records;
+        bytes.extend_from_slice(rest);
+        bytes
+    }
+
+    #[test]
+    fn only_an_answer_to_the_question_is_one() {
+        let question = question("db.example", Rtype::A).unwrap();
+        let other = super::question("db.example", Rtype::AAAA).unwrap();
+        assert!(answer(packet(&question, 0, 0, b""), &question).is_some());
+        assert!(answer(question.as_slice().to_vec(), &question).is_none(), "an echo");
+        assert!(answer(packet(&other, 0, 0, b""), &question).is_none());
+        assert!(answer(b"what is this".to_vec(), &question).is_none());
+    }
+
+    #[test]
+    fn addresses_are_read_behind_an_alias_too() {
+        let question = question("db.example", Rtype::A).unwrap();
+        let alias = b"\xc0\x0c\0\x05\0\x01\0\0\0\x3c\0\x04\x01x\xc0\x0f";
+        let address = b"\xc0\x2a\0\x01\0\x01\0\0\0\x3c\0\x04\x0a\0\0\x01";
+        let bytes = packet(&question, 0, 2, &[alias.as_slice(), address].concat());
+        let answer = answer(bytes, &question).unwrap();
+        assert_eq!(read_addresses(&answer), [IpAddr::from([10, 0, 0, 1])]);
+    }
+
+    #[test]
+    fn what_is_no_name_is_not_asked_for() {
+        let long = "x".repeat(64);
+        for name in ["", "a..b", long.as_str()] {
+            assert_eq!(question(name, Rtype::A).err(), Some(LookupError::NotFound), "{name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_of_a_name_server_do_harm(
+            flags: u8,
+            records: u8,
+            rest in prop::collection::vec(any::<u8>(), 0..200),
+        ) {
+            let question = question("db.example", Rtype::A).unwrap();
+            if let Some(answer) = answer(packet(&question, flags, records, &rest), &question) {
+                prop_assert!(read_addresses(&answer).len() <= MOST);
+            }
+            prop_assert!(answer(rest, &question).is_none());
+        }
+    }
+}

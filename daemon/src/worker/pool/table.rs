@@ -9,6 +9,7 @@ use slab::Slab;
 
 use super::Pool;
 use crate::worker::ids::PoolId;
+use crate::worker::memory;
 
 /// All pools.
 #[derive(Default)]
@@ -50,11 +51,15 @@ impl Pools {
         self.get(id)?;
         let pool = self.slab.remove(id.index as usize);
         self.ids.remove(&(pool.name.clone(), pool.user.clone()));
-        if self.slab.is_empty() {
+        Some(pool)
+    }
+
+    /// Returns memory that only many more pools would need.
+    pub(crate) fn release_memory(&mut self) {
+        if memory::is_oversized(self.slab.capacity(), self.slab.len()) {
             self.slab.shrink_to_fit();
             self.ids.shrink_to_fit();
         }
-        Some(pool)
     }
 
     /// All pools, in no order.
