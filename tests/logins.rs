@@ -120,15 +120,9 @@ fn an_md5_secret_logs_in_to_a_server_that_asks_for_md5() {
 }
 
 #[test]
-fn replication_connections_are_refused_by_name() {
+fn a_client_that_says_no_to_replication_is_like_any_other() {
     let database = Cluster::shared().database();
     let fleet = Fleet::of(&database).start();
-    for value in ["database", "true", "on"] {
-        let failure = Raw::login_with(&fleet.address(), &[("replication", value)]);
-        let text = "replication connections are not supported yet";
-        let expected = Failure::new("FATAL", "0A000", text);
-        assert_eq!(failure.expect_err("it is refused"), expected, "{value}");
-    }
     for value in ["false", "off", "0"] {
         assert!(Raw::login_with(&fleet.address(), &[("replication", value)]).is_ok(), "{value}");
     }
