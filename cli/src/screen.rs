@@ -62,8 +62,11 @@ impl Screen {
         self.text(&render::table(table, self.format, self.look)?)
     }
 
-    /// Shows what a command has done: a sentence, or its facts.
+    /// Shows what a command has done: a sentence, which is left out with `--quiet`, or its facts.
     pub(crate) fn outcome(&self, outcome: &Outcome) -> Result<(), Failure> {
+        if self.remarks == Remarks::Silent && self.format == Format::Table {
+            return Ok(());
+        }
         self.text(&render::outcome(outcome, self.format)?)
     }
 

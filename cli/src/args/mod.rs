@@ -2,6 +2,7 @@
 //!
 //! It owns the words that operators type and never acts on them. `main` parses with it, and the completions come from it.
 
+pub(crate) mod switch;
 pub(crate) mod values;
 
 use std::path::PathBuf;
@@ -10,6 +11,9 @@ use std::time::Duration;
 use clap::{Args as Options, Parser, Subcommand, ValueEnum};
 use pgfleet_config::Workers;
 
+use switch::{
+    DISABLE_HELP, ENABLE_HELP, KILL_HELP, Named, PAUSE_HELP, RECONNECT_HELP, RESUME_HELP, Scoped,
+};
 use values::{Database, Listen, duration, seconds};
 
 /// A Postgres connection pooler that uses every core and behaves like one pooler
@@ -51,7 +55,7 @@ pub(crate) struct Global {
     /// The form of results
     #[arg(long, global = true, value_name = "FORMAT", value_enum, default_value_t = Format::Table, hide_possible_values = true, help = "The form of results: table, json or csv")]
     pub(crate) format: Format,
-    /// Say nothing but results and errors
+    /// Say nothing but errors, tables and what is asked for as JSON or CSV
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
     /// Use no colour, as with the environment variable NO_COLOR
@@ -97,6 +101,24 @@ pub(crate) enum Command {
     /// Replace the workers one by one, without refusing anyone
     #[command(after_help = RESTART_HELP)]
     Restart,
+    /// Hold clients back, and close server connections as they become free
+    #[command(after_help = PAUSE_HELP)]
+    Pause(Scoped),
+    /// Let clients go on after pause or kill
+    #[command(after_help = RESUME_HELP)]
+    Resume(Scoped),
+    /// Take new clients of a database again
+    #[command(after_help = ENABLE_HELP)]
+    Enable(Named),
+    /// Take no new clients of a database
+    #[command(after_help = DISABLE_HELP)]
+    Disable(Named),
+    /// Replace server connections by new ones
+    #[command(after_help = RECONNECT_HELP)]
+    Reconnect(Scoped),
+    /// Drop clients and server connections
+    #[command(after_help = KILL_HELP)]
+    Kill(Scoped),
     /// Check or show the configuration
     #[command(subcommand, arg_required_else_help = true)]
     Config(Config),
@@ -207,8 +229,9 @@ pub(crate) struct Show {
 }
 
 const SHOW_HELP: &str = "\
-WHAT is one of version, fleet, workers, databases, pools, clients, servers, stats, stats_totals,
-stats_averages, totals, lists, config, users, mem, state; help says what the running fleet offers.
+WHAT is one of version, fleet, workers, databases, pools, clients, servers, sockets, active_sockets, fds,
+stats, stats_totals, stats_averages, totals, lists, config, users, mem, state, dns_hosts, dns_zones, peers,
+peer_pools; help says what the running fleet offers.
 The columns are PgBouncer's, then pgfleet's own. The numbers are those of the whole fleet.
 
 Examples:

@@ -13,6 +13,7 @@ mod show;
 mod start;
 mod status;
 mod stop;
+mod switch;
 
 use crate::args::{Args, Command, Global};
 use crate::console::{Answer, Console};
@@ -20,6 +21,7 @@ use crate::daemon;
 use crate::exit::Failure;
 use crate::fleet;
 use crate::screen::Screen;
+use switch::Switch;
 
 /// Runs what the command line says.
 pub(crate) fn run(args: Args, screen: &Screen) -> Result<(), Failure> {
@@ -33,6 +35,14 @@ pub(crate) fn run(args: Args, screen: &Screen) -> Result<(), Failure> {
         Command::Scale(scale) => scale::run(&scale, &global, screen),
         Command::Reload => reload::run(&global, screen),
         Command::Restart => restart::run(&global, screen),
+        Command::Pause(on) => switch::run(Switch::Pause, on.database.as_deref(), &global, screen),
+        Command::Resume(on) => switch::run(Switch::Resume, on.database.as_deref(), &global, screen),
+        Command::Enable(on) => switch::run(Switch::Enable, Some(&on.database), &global, screen),
+        Command::Disable(on) => switch::run(Switch::Disable, Some(&on.database), &global, screen),
+        Command::Reconnect(on) => {
+            switch::run(Switch::Reconnect, on.database.as_deref(), &global, screen)
+        }
+        Command::Kill(on) => switch::run(Switch::Kill, on.database.as_deref(), &global, screen),
         Command::Config(config) => config::run(&config, &global, screen),
         Command::Completions(completions) => completions::run(&completions, screen),
         Command::Demo(demo) => demo::run(&demo, &global, screen),

@@ -3,6 +3,8 @@
 //! It owns the words about it; whether the number fits is for the running fleet to say, which knows its limits and
 //! cores. `commands` calls it.
 
+use pgfleet_config::Workers;
+
 use super::status::Health;
 use super::{console, remarks};
 use crate::args::{Global, Scale};
@@ -13,11 +15,10 @@ use crate::screen::Screen;
 /// Asks the fleet for this number of workers; returns when connections go to them.
 pub(super) fn run(scale: &Scale, global: &Global, screen: &Screen) -> Result<(), Failure> {
     let workers = scale.workers.as_str();
-    let is_number_like = |c: char| c.is_ascii_alphanumeric() || c == '%' || c == '-';
-    if workers.is_empty() || !workers.chars().all(is_number_like) {
-        return Err(Failure::Usage(format!(
-            "cannot scale to {workers:?}; write a number, or auto"
-        )));
+    // A number that is out of range is for the fleet to refuse, which knows the way out.
+    let is_number = workers.parse::<i64>().is_ok();
+    if let (false, Err(reason)) = (is_number, workers.parse::<Workers>()) {
+        return Err(Failure::Usage(format!("cannot scale to {workers:?}: {reason}")));
     }
     let mut console = console(global)?;
     let progress = screen.progress(&format!("scaling to {workers} workers"));

@@ -24,7 +24,7 @@ const ASK: Duration = Duration::from_secs(1);
 pub(super) fn run(stop: &Stop, global: &Global, screen: &Screen) -> Result<(), Failure> {
     let statement = match stop.mode {
         StopMode::Smart => "SHUTDOWN WAIT_FOR_CLIENTS",
-        StopMode::Fast => "SHUTDOWN WAIT_FOR_SERVERS",
+        StopMode::Fast => "SHUTDOWN WAIT_FOR_TRANSACTIONS",
         StopMode::Immediate => "SHUTDOWN",
     };
     let mut console = console(global)?;

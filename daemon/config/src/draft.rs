@@ -10,6 +10,7 @@ use crate::{
     AuthType, Database, Problem, Settings, User, check, conninfo,
     fault::Fault,
     hba,
+    key::{Key, Reload},
     layer::{Format, HEADER, Layer},
     notes, paths,
     problem::{Place, Places},
@@ -37,6 +38,34 @@ impl Draft {
             places: Places::new(main),
             problems: layer.problems.clone(),
         }
+    }
+
+    /// Begins with settings that are in force.
+    pub(crate) fn of(settings: &Settings) -> Self {
+        let main = settings.files.first().cloned().unwrap_or_default();
+        Self { places: Places::new(&main), main, settings: settings.clone(), problems: Vec::new() }
+    }
+
+    /// Changes one key, and reads the file anew that it names.
+    pub(crate) fn change(mut self, key: &str, value: &str) -> Result<Settings, Vec<Problem>> {
+        let set = match Key::of(key) {
+            Some(Key { reload: Reload::Restart, .. }) => {
+                let reason = "it can only be changed by a new start";
+                Err(Fault::new(reason, "write it to the configuration, and start the fleet anew"))
+            }
+            Some(_) | None => self.settings.global.set(key, &Raw::text(value)),
+        };
+        self.note(key, set);
+        match key {
+            "auth_file" => {
+                let file = self.settings.global.auth_file.clone();
+                self.settings.userlist =
+                    file.map(|file| userlist::read(&file, &mut self.problems)).unwrap_or_default();
+            }
+            "auth_type" | "auth_hba_file" | "auth_ident_file" | "auth_ldap_options" => self.rules(),
+            _ => {}
+        }
+        self.checked()
     }
 
     /// Takes the merged values over.
@@ -139,6 +168,14 @@ impl Draft {
             self.settings.files.push(file);
         }
         self.rules();
+        let notes = [notes, notes::notes(&self.settings, &self.places, format)].concat();
+        let mut settings = self.checked()?;
+        settings.notes = notes;
+        Ok(settings)
+    }
+
+    /// The settings, if nothing is wrong with them.
+    fn checked(mut self) -> Result<Settings, Vec<Problem>> {
         let found = [
             check::check(&self.settings, &self.places),
             refuse::refuse(&self.settings, &self.places),
@@ -150,8 +187,6 @@ impl Draft {
             problem.key.is_none() || read.iter().all(|earlier| earlier.key != problem.key)
         }));
         if self.problems.is_empty() {
-            self.settings.notes =
-                [notes, notes::notes(&self.settings, &self.places, format)].concat();
             return Ok(self.settings);
         }
         let order = |problem: &Problem| (problem.file.clone(), problem.line, problem.key.clone());

@@ -99,7 +99,7 @@ keys! {
     client_idle_timeout: Duration, Seconds, "0", Live, Honoured, PgBouncer, "How long a client may be idle outside of a transaction; 0 turns it off.";
     idle_transaction_timeout: Duration, Seconds, "0", Live, Honoured, PgBouncer, "How long a client may be idle inside a transaction; 0 turns it off.";
     transaction_timeout: Duration, Seconds, "0", Live, Honoured, PgBouncer, "How long a transaction may take; 0 turns it off.";
-    suspend_timeout: Duration, Seconds, "10", Live, NotYet("SUSPEND is not supported in this version"), PgBouncer, "How long SUSPEND waits for buffers to empty.";
+    suspend_timeout: Duration, Seconds, "10", Live, Honoured, PgBouncer, "How long SUSPEND waits for buffers to empty before it drops their connections; 0 means for ever.";
     // TLS
     client_tls_sslmode: SslMode, SslMode, "disable", Live, NO_TLS, PgBouncer, "TLS with clients: disable, allow, prefer, require, verify-ca or verify-full.";
     client_tls_key_file: Option<PathBuf>, File, "", Live, NO_TLS, PgBouncer, "Private key for TLS with clients.";

@@ -7,7 +7,8 @@ use std::{collections::BTreeMap, fmt, path::PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Database, Global, User,
+    Database, Global, Problem, User,
+    draft::Draft,
     hba::{IdentMap, LdapOptions, Rule},
 };
 
@@ -37,6 +38,14 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// These settings with another value of one key of the fleet, checked as a whole.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the key, the value, or what comes of it.
+    pub fn with(&self, key: &str, value: &str) -> Result<Self, Vec<Problem>> {
+        Draft::of(self).change(key, value)
+    }
+
     /// The entry for the database that a client asks for: its own, else `*` with this name.
     pub fn database(&self, name: &str) -> Option<Database> {
         if let Some(database) = self.databases.get(name) {

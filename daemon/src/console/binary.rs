@@ -10,7 +10,7 @@ use crate::link::table::Type;
 
 /// The binary form of a text of the type with this oid; `None` if there is none.
 pub(super) fn encode(oid: u32, text: &str) -> Option<Cow<'_, [u8]>> {
-    let kind = [Type::Text, Type::Int4, Type::Int8, Type::Numeric]
+    let kind = [Type::Text, Type::Int4, Type::Int8, Type::Numeric, Type::Bytes]
         .into_iter()
         .find(|kind| kind.oid() == oid)?;
     match kind {
@@ -24,7 +24,15 @@ pub(super) fn encode(oid: u32, text: &str) -> Option<Cow<'_, [u8]>> {
             Some(Cow::Owned(number.to_be_bytes().to_vec()))
         }
         Type::Numeric => numeric(text).map(Cow::Owned),
+        Type::Bytes => hex(text).map(Cow::Owned),
     }
+}
+
+/// The bytes of `\x0aff`, as bytea is written.
+fn hex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.strip_prefix("\\x")?;
+    let pairs = digits.as_bytes().chunks(2);
+    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
 /// Decimal digits in one digit of a numeric.

@@ -10,6 +10,7 @@ use pgfleet_config::Password;
 use pgfleet_config::share::Share;
 use serde::{Deserialize, Serialize};
 
+use super::switches::{Order, Switches};
 use super::table::{Question, Reply, Row};
 
 /// Which build this executable is: a supervisor and its workers must be of the same.
@@ -56,9 +57,12 @@ pub(crate) enum Drain {
     /// Scale-down, SHUTDOWN WAIT_FOR_CLIENTS: its listeners are gone; it serves its clients until
     /// they leave by themselves.
     WhenClientsLeave,
-    /// Rolling restart, SHUTDOWN WAIT_FOR_SERVERS: each client is let go (57P01) between two
+    /// Rolling restart, SHUTDOWN WAIT_FOR_TRANSACTIONS: each client is let go (57P01) between two
     /// transactions; what is left at the deadline is closed.
     BetweenTransactions(Duration),
+    /// SHUTDOWN WAIT_FOR_SERVERS: everything is paused, whoever waits for a server is told off, and the
+    /// rest goes when the last server is free.
+    WhenServersLeave,
 }
 
 /// Which kind of socket a listener is.
@@ -123,6 +127,10 @@ pub(crate) enum ToWorker {
     Quit,
     /// Gather: answer with `Rows` of the same id.
     Ask { id: u64, question: Question },
+    /// Keep to this from now on, instead of to what was said before.
+    Switches(Switches),
+    /// Do this, and answer with `Rows` of the same id: to how many it was done.
+    Do { id: u64, order: Order },
     /// The answer to a `Statement`.
     Answer { id: u64, reply: Reply },
     /// What another worker has learnt of a server.
@@ -154,7 +162,7 @@ pub(crate) enum ToSupervisor {
     KeyKnown { server: u64, pid: i32, secret: Vec<u8> },
     /// That server's backend is gone (end of file seen): drop the copy.
     Closed { server: u64 },
-    /// Answer to `Ask`.
+    /// Answer to `Ask` and `Do`.
     Rows { id: u64, rows: Vec<Row> },
     /// Whether servers of a pool can be logged in to; for all other workers.
     Learned(Lesson),

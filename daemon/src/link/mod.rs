@@ -10,4 +10,5 @@ pub(crate) mod descriptor;
 pub(crate) mod limit;
 pub(crate) mod message;
 pub(crate) mod snapshot;
+pub(crate) mod switches;
 pub(crate) mod table;

@@ -24,6 +24,7 @@ pub(crate) enum Type {
     Int4,
     Int8,
     Numeric,
+    Bytes,
 }
 
 impl Type {
@@ -34,6 +35,7 @@ impl Type {
             Self::Int4 => 23,
             Self::Int8 => 20,
             Self::Numeric => 1700,
+            Self::Bytes => 17,
         }
     }
 }
@@ -87,6 +89,17 @@ pub(crate) enum Question {
     DnsZones,
     /// What SHOW WORKERS needs of each worker.
     Workers,
+    /// Clients and servers with what is buffered for them.
+    Sockets,
+    /// The same, of those that are at work.
+    ActiveSockets,
+    /// Every descriptor, with what belongs to it.
+    Fds,
+    /// Of each database the servers that are not gone, and those of them that are to be closed; under an
+    /// empty name the sockets with something unsent.
+    Busy,
+    /// To how many an order was done.
+    Done,
 }
 
 /// What a console statement is answered with.
@@ -161,6 +174,26 @@ spec!(WORKERS:
     "handed_in" Int8 PerWorker, "cancels" Int8 PerWorker, "panics" Int8 PerWorker, "log_dropped" Int8 PerWorker,
 );
 
+spec!(SOCKETS:
+    "type" Text PerWorker, "user" Text PerWorker, "database" Text PerWorker, "replication" Text PerWorker,
+    "state" Text PerWorker, "addr" Text PerWorker, "port" Int4 PerWorker, "local_addr" Text PerWorker,
+    "local_port" Int4 PerWorker, "connect_time" Text PerWorker, "request_time" Text PerWorker,
+    "wait" Int4 PerWorker, "wait_us" Int4 PerWorker, "close_needed" Int4 PerWorker, "ptr" Text PerWorker,
+    "link" Text PerWorker, "remote_pid" Int4 PerWorker, "tls" Text PerWorker, "application_name" Text PerWorker,
+    "prepared_statements" Int4 PerWorker, "id" Int8 PerWorker,
+    "recv_pos" Int4 PerWorker, "pkt_pos" Int4 PerWorker, "pkt_remain" Int4 PerWorker, "send_pos" Int4 PerWorker,
+    "send_remain" Int4 PerWorker, "pkt_avail" Int4 PerWorker, "send_avail" Int4 PerWorker, "worker" Text Supervisor,
+);
+spec!(FDS:
+    "fd" Int4 PerWorker, "task" Text PerWorker, "user" Text PerWorker, "database" Text PerWorker,
+    "addr" Text PerWorker, "port" Int4 PerWorker, "cancel" Int8 PerWorker, "link" Int4 PerWorker,
+    "client_encoding" Text PerWorker, "std_strings" Text PerWorker, "datestyle" Text PerWorker,
+    "timezone" Text PerWorker, "password" Text PerWorker, "scram_client_key" Bytes PerWorker,
+    "scram_server_key" Bytes PerWorker, "worker" Text Supervisor,
+);
+spec!(BUSY: "database" Text Key, "servers" Int8 Sum, "close_needed" Int8 Sum, "unsent" Int8 Sum);
+spec!(DONE: "done" Int8 Sum);
+
 impl Question {
     /// The columns of the rows that a worker answers with.
     ///
@@ -178,6 +211,10 @@ impl Question {
             Self::DnsHosts => DNS_HOSTS,
             Self::DnsZones => DNS_ZONES,
             Self::Workers => WORKERS,
+            Self::Sockets | Self::ActiveSockets => SOCKETS,
+            Self::Fds => FDS,
+            Self::Busy => BUSY,
+            Self::Done => DONE,
         }
     }
 }

@@ -56,7 +56,7 @@ impl Office {
             }
             Action::CloseListeners => {
                 self.notify.stopping();
-                self.listeners.close();
+                self.listeners.close_tcp();
             }
             Action::Note(note) => say(&note),
             Action::Scaled => self.scaled(),
@@ -178,7 +178,10 @@ impl Office {
             uid: nix::unistd::geteuid().as_raw(),
         };
         match self.ledger_descriptor.try_clone() {
-            Ok(ledger) => self.tell_with(worker, &ToWorker::Welcome(welcome), Some(ledger)),
+            Ok(ledger) => {
+                self.tell_with(worker, &ToWorker::Welcome(welcome), Some(ledger));
+                self.tell(worker, &ToWorker::Switches(self.switches.clone()));
+            }
             Err(error) => {
                 log::error!("cannot give the ledger to worker {worker}: {error}");
                 self.kill(worker);

@@ -23,7 +23,8 @@ use tokio::time::timeout;
 use super::desk::Desk;
 use super::listeners::{self, Access, ListenError, Place};
 use super::runtime_dir::{self, Owner};
-use super::{privileges, statement};
+use super::switchboard::CONSOLE;
+use super::{command, privileges};
 use crate::console::{self, Session, Step};
 use crate::link::message::Role;
 
@@ -34,8 +35,6 @@ const STARTUP_TIMEOUT: Duration = Duration::from_secs(10);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How many encryption requests are answered before a startup packet must come.
 const ENCRYPTION_REQUESTS: u32 = 2;
-/// The names under which the console is a database.
-const DATABASES: [&str; 2] = ["pgbouncer", "pgfleet"];
 /// PgBouncer's SQLSTATE for refusals.
 const PROTOCOL: &str = "08P01";
 
@@ -136,7 +135,7 @@ async fn session(mut stream: UnixStream, group: Gid, desk: &Desk) -> io::Result<
         return refuse(&mut stream, &reason).await;
     };
     let database = startup.database.as_ref().unwrap_or(&startup.user);
-    if !DATABASES.contains(&database.as_str()) {
+    if !CONSOLE.contains(&database.as_str()) {
         return refuse(&mut stream, &format!("no such database: {database}")).await;
     }
     let mut out = Vec::new();
@@ -172,7 +171,7 @@ async fn converse(
         step = match step {
             Step::Close => return Ok(()),
             Step::Ask(text) => {
-                let reply = statement::run(desk, role, &text).await;
+                let reply = command::run(desk, role, &text).await;
                 session.answer(reply, &mut out)
             }
             Step::NeedMore => {

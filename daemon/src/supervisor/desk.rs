@@ -3,24 +3,32 @@
 //! It owns a way into the loop's queue and turns each request into a future. It keeps no state and never
 //! touches the fleet. Statements run with it, each in a task of its own.
 
+use std::sync::Arc;
+
 use pgfleet_config::Workers;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::gather::Gathered;
 use super::input::{Done, Input, Refusal, Request};
 use super::slot::Stop;
+use super::switchboard::Turn;
 use super::view::View;
+use crate::link::switches::Order;
 use crate::link::table::Question;
+
+/// Commands that wait for workers to come to rest, at once. Those whose client is gone still count.
+const WAITING: usize = 64;
 
 /// The loop, as a console statement sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct Desk {
     inputs: mpsc::UnboundedSender<Input>,
+    places: Arc<Semaphore>,
 }
 
 impl Desk {
     pub(super) fn new(inputs: mpsc::UnboundedSender<Input>) -> Self {
-        Self { inputs }
+        Self { inputs, places: Arc::new(Semaphore::new(WAITING)) }
     }
 
     /// Asks all workers.
@@ -28,6 +36,32 @@ impl Desk {
         let (reply, answer) = oneshot::channel();
         self.send(Request::Gather(question, reply))?;
         answer.await.map_err(|_| ending())
+    }
+
+    /// Has all workers do something.
+    pub(crate) async fn order(&self, order: Order) -> Result<Gathered, Refusal> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Request::Order(order, reply))?;
+        answer.await.map_err(|_| ending())
+    }
+
+    /// Turns a switch; the workers are told, and may still be at it.
+    pub(crate) async fn turn(&self, turn: Turn) -> Result<Vec<String>, Refusal> {
+        self.run(|done| Request::Turn(turn, done)).await
+    }
+
+    /// Returns when all workers have the new value.
+    pub(crate) async fn set(&self, key: String, value: String) -> Result<Vec<String>, Refusal> {
+        self.run(|done| Request::Set { key, value, done }).await
+    }
+
+    /// The right to wait for workers to come to rest, for so long as it is kept.
+    pub(crate) fn wait_place(&self, command: &str) -> Result<OwnedSemaphorePermit, Refusal> {
+        Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
+            Refusal::protocol(format!(
+                "{WAITING} commands wait already, so {command} does not wait for its end; see SHOW STATE and SHOW SERVERS"
+            ))
+        })
     }
 
     /// The fleet as it is now.

@@ -6,12 +6,12 @@
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
+use super::command;
 use super::event::Event;
 use super::input::Input;
 use super::office::{Office, Standing};
 use super::retire;
 use super::slot::Cause;
-use super::statement;
 use crate::ledger::Accepting;
 use crate::link::message::{BUILD, Role, ToSupervisor, ToWorker, WorkerId};
 use crate::link::table::Reply;
@@ -118,7 +118,7 @@ impl Office {
     fn statement(&self, worker: WorkerId, id: u64, role: Role, text: String) {
         let (desk, inputs) = (self.desk(), self.inputs.clone());
         drop(tokio::task::spawn_local(async move {
-            let reply = statement::run(&desk, role, &text).await;
+            let reply = command::run(&desk, role, &text).await;
             drop(inputs.send(Input::Answer(worker, id, reply)));
         }));
     }

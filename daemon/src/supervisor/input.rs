@@ -11,8 +11,10 @@ use tokio::sync::oneshot;
 
 use super::gather::Gathered;
 use super::slot::Stop;
+use super::switchboard::Turn;
 use super::view::View;
 use crate::link::message::{LimitKey, ToSupervisor, WorkerId};
+use crate::link::switches::Order;
 use crate::link::table::{Question, Reply};
 
 /// The number of one gathering.
@@ -63,6 +65,14 @@ pub(crate) enum Signal {
 pub(crate) enum Request {
     Gather(Question, oneshot::Sender<Gathered>),
     View(oneshot::Sender<View>),
+    /// Has the workers do something, and counts to how many it was done.
+    Order(Order, oneshot::Sender<Gathered>),
+    Turn(Turn, Done),
+    Set {
+        key: String,
+        value: String,
+        done: Done,
+    },
     Reload(Done),
     Scale(pgfleet_config::Workers, Done),
     Restart(Done),
@@ -77,16 +87,18 @@ pub(crate) type Done = oneshot::Sender<Result<Vec<String>, Refusal>>;
 pub(crate) struct Refusal {
     pub(crate) sqlstate: &'static str,
     pub(crate) message: String,
+    /// NOTICE texts that go before it.
+    pub(crate) notices: Vec<String>,
 }
 
 impl Refusal {
     /// PgBouncer's code for whatever its console refuses.
     pub(crate) fn protocol(message: impl Into<String>) -> Self {
-        Self { sqlstate: "08P01", message: message.into() }
+        Self { sqlstate: "08P01", message: message.into(), notices: Vec::new() }
     }
 
     /// PgBouncer's code for a failed RELOAD.
     pub(crate) fn config(message: impl Into<String>) -> Self {
-        Self { sqlstate: "F0000", message: message.into() }
+        Self { sqlstate: "F0000", message: message.into(), notices: Vec::new() }
     }
 }

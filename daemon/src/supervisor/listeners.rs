@@ -180,6 +180,14 @@ impl Listeners {
 
     /// The fleet ends: closes everything, so that new connections are refused.
     pub(crate) fn close(&mut self) {
+        self.close_tcp();
+        if let Some(unix) = self.unix.take() {
+            unix.close();
+        }
+    }
+
+    /// The Unix socket stays open while the fleet shuts down: who comes there is told so.
+    pub(crate) fn close_tcp(&mut self) {
         // A worker may hold a copy for a moment longer; only this stops the queue at once.
         for socket in
             self.groups.iter().flat_map(|group| group.sockets.iter().take(group.listening))
@@ -189,9 +197,6 @@ impl Listeners {
             }
         }
         self.groups.clear();
-        if let Some(unix) = self.unix.take() {
-            unix.close();
-        }
     }
 }
 

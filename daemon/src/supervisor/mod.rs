@@ -8,6 +8,7 @@
 
 mod act;
 mod action;
+mod command;
 mod console;
 mod credentials;
 mod desk;
@@ -37,6 +38,7 @@ mod slot;
 mod spawn;
 mod start;
 mod statement;
+mod switchboard;
 mod totals;
 mod view;
 

@@ -25,13 +25,14 @@ use super::listeners::Listeners;
 use super::lock::Lock;
 use super::notify::Notify;
 use super::ready::Ready;
-use super::reload::Reloading;
+use super::reload::{Reloading, Setting};
 use super::retire::{CANCELS_AT_ONCE, Copies};
 use super::shares::Shares;
 use super::spawn::Process;
 use super::totals::Totals;
 use crate::ledger::Ledger;
 use crate::link::message::WorkerId;
+use crate::link::switches::Switches;
 use crate::log_line;
 
 /// The least time between two looks at the clock alone.
@@ -100,6 +101,10 @@ pub(crate) struct Office {
     pub(super) asked: Option<Workers>,
     pub(super) reloading: Option<Reloading>,
     pub(super) reloads: u64,
+    /// SET commands that wait for their turn.
+    pub(super) settings_to_come: VecDeque<Setting>,
+    pub(super) switches: Switches,
+    desk: Desk,
     pub(super) scalings: Vec<Done>,
     pub(super) restarting: Option<Done>,
     pub(super) notify: Notify,
@@ -148,6 +153,9 @@ impl Office {
             asked: prepared.workers,
             reloading: None,
             reloads: 0,
+            settings_to_come: VecDeque::new(),
+            switches: Switches::default(),
+            desk: Desk::new(inputs.clone()),
             scalings: Vec::new(),
             restarting: None,
             notify: Notify::from_environment(),
@@ -192,7 +200,7 @@ impl Office {
 
     /// Where console statements come to.
     pub(super) fn desk(&self) -> Desk {
-        Desk::new(self.inputs.clone())
+        self.desk.clone()
     }
 
     fn take(&mut self, input: Input) {

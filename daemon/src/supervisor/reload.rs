@@ -5,7 +5,9 @@
 
 use std::rc::Rc;
 
-use pgfleet_config::{Problem, Settings, Workers, changed_needing_restart, worker_count};
+use pgfleet_config::{
+    Key, Kind, Problem, Settings, Workers, changed_needing_restart, worker_count,
+};
 
 use super::event::Event;
 use super::input::{Done, Input, Refusal};
@@ -14,10 +16,27 @@ use super::requests::RELOAD_DEADLINE;
 use super::shares::Unprepared;
 use crate::log_line;
 
+/// A SET, and who waits for it.
+#[derive(Debug)]
+pub(crate) struct Setting {
+    pub(crate) key: String,
+    pub(crate) value: String,
+    pub(crate) done: Done,
+}
+
+/// What brings new settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Source {
+    File,
+    /// SET, in these words.
+    Console(String),
+}
+
 /// A reload under way.
 #[derive(Debug)]
 pub(crate) struct Reloading {
     serial: u64,
+    source: Source,
     /// None for a reload by signal.
     done: Option<Done>,
     /// The number of workers that the new settings mean.
@@ -35,14 +54,7 @@ impl Office {
         } else if self.reloading.is_some() {
             "a reload is under way; repeat RELOAD when it is done"
         } else {
-            self.reloads += 1;
-            self.reloading = Some(Reloading {
-                serial: self.reloads,
-                done,
-                count: 0,
-                notes: Vec::new(),
-                asked: None,
-            });
+            self.begin_reload(Source::File, done);
             self.notify.reloading();
             // Also when the settings turn out to be wrong: a rotated log must be let go.
             if let Err(error) = log_line::reopen() {
@@ -64,6 +76,45 @@ impl Office {
         }
     }
 
+    fn begin_reload(&mut self, source: Source, done: Option<Done>) {
+        self.reloads += 1;
+        self.reloading = Some(Reloading {
+            serial: self.reloads,
+            source,
+            done,
+            count: 0,
+            notes: Vec::new(),
+            asked: None,
+        });
+    }
+
+    /// Changes one setting until the next reload, as soon as no other change is under way.
+    pub(super) fn set(&mut self, setting: Setting) {
+        self.settings_to_come.push_back(setting);
+        self.next_set();
+    }
+
+    fn next_set(&mut self) {
+        if self.reloading.is_some() {
+            return;
+        }
+        let Some(Setting { key, value, done }) = self.settings_to_come.pop_front() else { return };
+        let is_secret = Key::of(&key).is_some_and(|key| key.kind == Kind::Secret);
+        let shown = if is_secret { "***" } else { &value };
+        log::info!("SET {key}={shown} command issued");
+        self.begin_reload(Source::Console(key.clone()), Some(done));
+        let changed = if self.fleet.is_stopping() {
+            Err(vec!["the fleet is shutting down".to_owned()])
+        } else {
+            let faults = |problems: Vec<Problem>| problems.iter().map(Problem::to_string).collect();
+            self.settings.with(&key, &value).map_err(faults)
+        };
+        match changed {
+            Ok(settings) => self.loaded(Ok(settings)),
+            Err(reasons) => self.finish_reload(Err(reasons.join("\n"))),
+        }
+    }
+
     /// The file has been read: goes on with it, or says what is wrong with it.
     pub(super) fn loaded(&mut self, loaded: Result<Settings, Vec<Problem>>) {
         let checked = loaded.and_then(|settings| {
@@ -74,7 +125,11 @@ impl Office {
         });
         match checked {
             Ok((mut settings, asked, count, mut notes)) => {
-                notes.extend(settings.notes.iter().cloned());
+                let is_of_file =
+                    self.reloading.as_ref().is_some_and(|it| it.source == Source::File);
+                if is_of_file {
+                    notes.extend(settings.notes.iter().cloned());
+                }
                 for key in changed_needing_restart(&self.booted, &settings) {
                     notes.push(format!(
                         "{key} has changed; it takes effect when the fleet is started anew"
@@ -133,24 +188,47 @@ impl Office {
 
     fn finish_reload(&mut self, result: Result<(), String>) {
         let Some(reloading) = self.reloading.take() else { return };
-        self.notify.ready(&self.status_line());
+        let what = match &reloading.source {
+            Source::File => {
+                self.notify.ready(&self.status_line());
+                "RELOAD"
+            }
+            Source::Console(_) => "SET",
+        };
         match &result {
             Ok(()) => {
-                log::info!("RELOAD done");
+                log::info!("{what} done");
                 reloading.notes.iter().for_each(|note| log::info!("{note}"));
             }
             Err(reason) => {
                 for line in reason.lines() {
-                    log::error!("RELOAD failed, nothing has changed: {line}");
+                    log::error!("{what} failed, nothing has changed: {line}");
                 }
             }
         }
         if let Some(done) = reloading.done {
             let notices = reloading.notes;
-            let result = result.map(|()| notices).map_err(|reason| {
-                Refusal::config(format!("RELOAD failed, nothing has changed: {reason}"))
-            });
-            drop(done.send(result));
+            let result = result.map(|()| notices);
+            // Who asked may have gone away.
+            drop(done.send(result.map_err(|reason| refusal(&reloading.source, &reason))));
+        }
+        self.next_set();
+    }
+}
+
+/// PgBouncer's text. What it says in the log alone stands behind it, or in notices before it.
+fn refusal(source: &Source, reason: &str) -> Refusal {
+    match source {
+        Source::File => Refusal::config(format!(
+            "RELOAD failed, see logs for additional details; nothing has changed: {reason}"
+        )),
+        Source::Console(key) => {
+            let mut notices: Vec<String> = reason.lines().map(str::to_owned).collect();
+            if key.contains("_tls_") {
+                let text = "TLS settings could not be applied, still using old configuration";
+                notices.push(text.to_owned());
+            }
+            Refusal { notices, ..Refusal::protocol("SET failed") }
         }
     }
 }

@@ -14,9 +14,12 @@ use super::event::Event;
 use super::gather::{DEADLINE, Gathered};
 use super::input::{Done, GatherId, Input, Refusal, Request, Signal};
 use super::office::Office;
+use super::reload::Setting;
 use super::slot::Stop;
+use super::switchboard::{self, Stuck, Turn};
 use super::view::{self, Stopping, View};
 use crate::link::message::{Drain, ToWorker, WorkerId};
+use crate::link::switches::{Activity, Doors, Order, Scope};
 use crate::link::table::{Question, Row};
 
 impl Office {
@@ -27,12 +30,17 @@ impl Office {
                 // Whoever asked may have gone away: so in all replies here.
                 drop(reply.send(self.view()));
             }
+            Request::Order(order, reply) => self.order(order, reply),
+            Request::Turn(turn, done) => {
+                let stuck = |stuck: Stuck| Refusal::protocol(stuck.to_string());
+                drop(done.send(self.turn(&turn).map(|()| Vec::new()).map_err(stuck)));
+            }
+            Request::Set { key, value, done } => self.set(Setting { key, value, done }),
             Request::Reload(done) => self.reload(Some(done)),
             Request::Scale(workers, done) => self.scale(workers, done),
             Request::Restart(done) => self.restart(done),
             Request::Shutdown(stop, done) => {
-                log::info!("SHUTDOWN command issued");
-                self.events.push_back(Event::Stop(stop));
+                self.stop("SHUTDOWN command issued", stop);
                 drop(done.send(Ok(Vec::new())));
             }
         }
@@ -40,7 +48,6 @@ impl Office {
 
     pub(super) fn signal(&mut self, signal: Signal) {
         let again = self.fleet.is_stopping();
-        let drain = self.settings.global.drain_timeout;
         match signal {
             Signal::Reload => {
                 log::info!("got SIGHUP, re-reading config");
@@ -58,29 +65,84 @@ impl Office {
             Signal::WaitForServers => {
                 self.stop(
                     "got SIGINT, shutting down, waiting for all servers to be released",
-                    Stop::Drain(Drain::BetweenTransactions(drain)),
+                    Stop::Drain(Drain::WhenServersLeave),
                 );
             }
             Signal::Now => self.stop("got SIGQUIT, fast exit", Stop::Now),
-            Signal::Pause => {
-                log::warn!("got SIGUSR1: PAUSE is not supported in this version, nothing is paused")
+            Signal::Pause => match self.turn(&Turn::Pause(Scope::All)) {
+                Ok(()) => log::info!("got SIGUSR1, pausing all activity"),
+                Err(stuck) => log::info!("got SIGUSR1, but {stuck}"),
+            },
+            Signal::Resume if again => log::info!("got SIGUSR2 while shutting down, ignoring"),
+            Signal::Resume => {
+                let activity = self.switches.activity;
+                match (self.turn(&Turn::Resume(Scope::All)), activity) {
+                    (Ok(()), Activity::Suspended) => {
+                        log::info!("got SIGUSR2, continuing from SUSPEND")
+                    }
+                    (Ok(()), Activity::Paused | Activity::Running) => {
+                        log::info!("got SIGUSR2, continuing from PAUSE")
+                    }
+                    (Err(_), _) => log::info!("got SIGUSR2, but not paused/suspended"),
+                }
             }
-            Signal::Resume => log::warn!(
-                "got SIGUSR2: RESUME is not supported in this version, nothing was paused"
-            ),
         }
+    }
+
+    /// Turns a switch and tells all workers.
+    fn turn(&mut self, turn: &Turn) -> Result<(), Stuck> {
+        let settings = &self.settings;
+        let is_known = |name: &str| settings.database(name).is_some();
+        switchboard::turn(&mut self.switches, turn, is_known)?;
+        log::info!("{turn}");
+        self.tell_switches();
+        Ok(())
+    }
+
+    fn tell_switches(&self) {
+        for (worker, _) in self.welcomed() {
+            self.tell(worker, &ToWorker::Switches(self.switches.clone()));
+        }
+    }
+
+    fn order(&mut self, order: Order, reply: oneshot::Sender<Gathered>) {
+        match &order {
+            // What they are to report on is in the log already.
+            Order::Report | Order::Kill(_) => {}
+            Order::Reconnect(scope) => log::info!("RECONNECT{scope} command issued"),
+            Order::KillClient(number) => log::info!("KILL_CLIENT '{number}' command issued"),
+        }
+        self.ask(Question::Done, reply, |id| ToWorker::Do { id, order: order.clone() });
     }
 
     fn stop(&mut self, text: &str, stop: Stop) {
         log::info!("{text}");
+        self.switches.doors = Doors::Closing;
+        if stop == Stop::Drain(Drain::WhenServersLeave) {
+            self.switches.activity = Activity::Paused;
+        } else if self.switches.activity == Activity::Suspended {
+            // Who stands still cannot leave.
+            self.switches.activity = Activity::Running;
+        }
+        self.tell_switches();
         self.events.push_back(Event::Stop(stop));
     }
 
     fn gather(&mut self, question: Question, reply: oneshot::Sender<Gathered>) {
+        self.ask(question, reply, |id| ToWorker::Ask { id, question });
+    }
+
+    /// Sends this message to all workers, and gathers what they answer to it.
+    fn ask(
+        &mut self,
+        question: Question,
+        reply: oneshot::Sender<Gathered>,
+        message: impl Fn(GatherId) -> ToWorker,
+    ) {
         let workers: BTreeSet<WorkerId> = self.welcomed().map(|(worker, _)| worker).collect();
         let Some(id) = self.gatherings.begin(question, workers.clone(), reply) else { return };
         for worker in workers {
-            self.tell(worker, &ToWorker::Ask { id, question });
+            self.tell(worker, &message(id));
         }
         self.send_later(DEADLINE, Input::GatherDue(id));
     }
@@ -144,6 +206,8 @@ impl Office {
             stopping: if self.fleet.is_stopping() { Stopping::Yes } else { Stopping::No },
             totals: self.totals.summary(),
             ghosts: self.copies.count(),
+            haunted: self.copies.ghosts(),
+            switches: self.switches.clone(),
         }
     }
 }

@@ -131,7 +131,7 @@ impl World {
             }
             Action::Drain(worker, drain) => {
                 let most = match drain {
-                    Drain::WhenClientsLeave => 120_000,
+                    Drain::WhenClientsLeave | Drain::WhenServersLeave => 120_000,
                     Drain::BetweenTransactions(time) => {
                         u64::try_from(time.as_millis()).unwrap() + 4000
                     }

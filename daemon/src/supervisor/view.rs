@@ -3,6 +3,7 @@
 //! It is a copy: whoever reads it holds up no one. It never changes and asks nothing. The loop makes it,
 //! the tables of the console read it.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -14,7 +15,8 @@ use super::fleet::Fleet;
 use super::seats::Seats;
 use super::slot::{Slot, State};
 use super::totals::Summary;
-use crate::link::message::WorkerId;
+use crate::link::message::{LimitKey, WorkerId};
+use crate::link::switches::Switches;
 
 /// The fleet.
 #[derive(Clone, Debug)]
@@ -29,6 +31,9 @@ pub(crate) struct View {
     pub(crate) totals: Summary,
     /// Servers of dead workers whose backends are not gone yet.
     pub(crate) ghosts: u32,
+    /// The same, by the limits that they still count in.
+    pub(crate) haunted: BTreeMap<LimitKey, u32>,
+    pub(crate) switches: Switches,
 }
 
 /// Whether the fleet is on its way out.

@@ -19,6 +19,8 @@ use super::vars::Tracked;
 use crate::ledger::Accepting;
 use crate::link::message::{LimitKey, ToSupervisor, ToWorker};
 use crate::link::snapshot::read_settings;
+use crate::link::switches::Doors;
+use crate::link::table::Value;
 use crate::log_line;
 
 impl Worker {
@@ -43,7 +45,13 @@ impl Worker {
                     self.add_listener(id, Listener { fd, kind, address });
                 }
             }
-            ToWorker::DropListener { id } => self.drop_listener(id),
+            ToWorker::DropListener { id } => {
+                // Those who come to the Unix socket of a fleet that shuts down are told so.
+                let keeps = self.switches.doors == Doors::Closing && self.is_unix_listener(id);
+                if !keeps {
+                    self.drop_listener(id);
+                }
+            }
             ToWorker::Peer { worker } => {
                 if let Some(fd) = fd {
                     self.add_peer(worker, fd);
@@ -55,6 +63,12 @@ impl Worker {
             ToWorker::Quit => self.quit = true,
             ToWorker::Ask { id, question } => {
                 let rows = self.table(question);
+                self.say(&ToSupervisor::Rows { id, rows }, None);
+            }
+            ToWorker::Switches(switches) => self.switch(switches),
+            ToWorker::Do { id, order } => {
+                let done = i64::try_from(self.obey(&order)).unwrap_or(i64::MAX);
+                let rows = vec![vec![Value::Int(done)]];
                 self.say(&ToSupervisor::Rows { id, rows }, None);
             }
             ToWorker::Answer { id, reply } => self.console_answer(id, reply),
@@ -196,11 +210,12 @@ impl Worker {
         if !same_place {
             pool.welcome = None;
             pool.hosts = Hosts::default();
-            self.close_servers_of(id);
+            self.close_servers_of(id, "database configuration changed");
         }
     }
 
-    fn close_servers_of(&mut self, pool: PoolId) {
+    /// Marks the servers of a pool to be closed; those that nobody uses are closed at once.
+    pub(crate) fn close_servers_of(&mut self, pool: PoolId, reason: &str) {
         let ids: Vec<_> = self
             .servers
             .iter()
@@ -211,7 +226,7 @@ impl Worker {
             if let Some(server) = self.server(id) {
                 server.close_needed = true;
                 if server.is_idle() {
-                    self.retire(id, "database configuration changed");
+                    self.retire(id, reason);
                 }
             }
         }
@@ -227,7 +242,7 @@ impl Worker {
         for id in clients {
             self.refuse(id, &super::client::refusal::Refusal::DatabaseRemoved);
         }
-        self.close_servers_of(pool);
+        self.close_servers_of(pool, "database removed");
     }
 
     /// The kernel should rather end a worker than the supervisor.

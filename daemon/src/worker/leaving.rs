@@ -15,6 +15,7 @@ use super::server::Phase;
 use super::state::Worker;
 use crate::ledger::Accepting;
 use crate::link::message::{Drain, ToSupervisor};
+use crate::link::switches::Doors;
 
 /// A client that has logged in and not asked for anything yet gets so long for its first request.
 const GRACE: Duration = Duration::from_secs(1);
@@ -27,6 +28,7 @@ impl Worker {
     pub(crate) fn start_leaving(&mut self, drain: Drain) {
         match drain {
             Drain::WhenClientsLeave => info!("leaving when the last client has left"),
+            Drain::WhenServersLeave => info!("leaving when the last server is free"),
             Drain::BetweenTransactions(timeout) => info!(
                 "leaving: clients are let go between two transactions, all by {} s from now",
                 timeout.as_secs()
@@ -34,8 +36,13 @@ impl Worker {
         }
         self.drain = Some((drain, Instant::now()));
         self.ledger.row(self.welcome.worker).set_accepting(Accepting::No);
-        self.drop_listeners();
-        self.hand_on_the_unread();
+        match self.switches.doors {
+            Doors::Open => {
+                self.drop_listeners();
+                self.hand_on_the_unread();
+            }
+            Doors::Closing => self.drop_tcp_listeners(),
+        }
         self.go_on_leaving();
     }
 
@@ -79,6 +86,7 @@ impl Worker {
         let Some((drain, since)) = self.drain else { return };
         match drain {
             Drain::WhenClientsLeave => {}
+            Drain::WhenServersLeave => self.turn_waiters_away(),
             Drain::BetweenTransactions(timeout) => {
                 let is_late = since.elapsed() >= timeout;
                 self.let_go(is_late);
@@ -90,6 +98,22 @@ impl Worker {
         if self.is_empty() && !self.quit {
             self.say(&ToSupervisor::Drained, None);
             self.quit = true;
+        }
+    }
+
+    /// Everything is paused: who waits for a server will not get one, and without servers nobody needs to
+    /// stay.
+    fn turn_waiters_away(&mut self) {
+        let is_over = self.servers.is_empty();
+        let ids: Vec<ClientId> = self
+            .clients
+            .iter()
+            .filter(|(_, client)| is_over || client.waiting_since.is_some())
+            .map(|(_, client)| client.id)
+            .collect();
+        for id in ids {
+            let waits = self.client(id).is_some_and(|client| client.waiting_since.is_some());
+            self.refuse(id, if waits { &Refusal::ServerShuttingDown } else { &Refusal::LetGo });
         }
     }
 
@@ -113,7 +137,8 @@ impl Worker {
             worker
                 .pool_of_client(id)
                 .and_then(|pool| worker.pool(pool))
-                .is_some_and(|pool| pool.connected + pool.opening > 0)
+                // A paused one is served by RESUME.
+                .is_some_and(|pool| pool.paused || pool.connected + pool.opening > 0)
         };
         let Some(client) = self.client(id) else { return };
         let has_been_idle = match client.stage {

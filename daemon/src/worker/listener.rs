@@ -53,6 +53,20 @@ impl Worker {
         }
     }
 
+    /// Whether this is the Unix socket.
+    pub(crate) fn is_unix_listener(&self, id: u32) -> bool {
+        self.listeners.get(&id).is_some_and(|listener| listener.kind == ListenerKind::Unix)
+    }
+
+    /// Of a fleet that shuts down only the Unix socket is heard, so that those who come are told.
+    pub(crate) fn drop_tcp_listeners(&mut self) {
+        for id in self.listeners.keys().copied().collect::<Vec<_>>() {
+            if !self.is_unix_listener(id) {
+                self.drop_listener(id);
+            }
+        }
+    }
+
     /// No listener any more: a drain, or the supervisor is gone.
     pub(crate) fn drop_listeners(&mut self) {
         for id in self.listeners.keys().copied().collect::<Vec<_>>() {

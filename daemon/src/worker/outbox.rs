@@ -29,6 +29,11 @@ impl Outbox {
         self.sent == self.bytes.len()
     }
 
+    /// Bytes that wait.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len() - self.sent
+    }
+
     /// Bytes of memory held.
     pub(crate) fn capacity(&self) -> usize {
         self.bytes.capacity()

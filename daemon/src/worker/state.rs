@@ -33,6 +33,7 @@ use super::vars::{Interner, Tracked};
 use crate::ledger::Ledger;
 use crate::link::channel::Sender;
 use crate::link::message::{Drain, ToSupervisor, Welcome, WorkerId};
+use crate::link::switches::Switches;
 
 /// Bytes read from a socket at once.
 pub(crate) const SCRATCH: usize = 64 * 1024;
@@ -71,6 +72,9 @@ pub(crate) struct Worker {
     pub(crate) share: Option<Share>,
     pub(crate) ready: bool,
     pub(crate) drain: Option<(Drain, Instant)>,
+    pub(crate) switches: Switches,
+    /// No socket is read, since then.
+    pub(crate) suspended: Option<Instant>,
     pub(crate) orphaned: bool,
     pub(crate) quit: bool,
     pub(crate) clients: Slab<Client>,
@@ -138,6 +142,8 @@ impl Worker {
             share: None,
             ready: false,
             drain: None,
+            switches: Switches::default(),
+            suspended: None,
             orphaned: false,
             quit: false,
             clients: Slab::new(),

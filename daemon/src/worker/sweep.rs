@@ -31,6 +31,9 @@ impl Worker {
     /// One round.
     pub(crate) fn sweep(&mut self, round: u32) {
         self.now = Instant::now();
+        if let Some(since) = self.suspended {
+            return self.sweep_suspended(since);
+        }
         self.resume_accepting();
         self.sweep_servers();
         self.sweep_waiting();

@@ -17,11 +17,11 @@ use super::server::{Phase, Server};
 use super::state::Worker;
 use crate::link::table::{Question, Row, Value};
 
-fn text(value: impl Into<String>) -> Value {
+pub(super) fn text(value: impl Into<String>) -> Value {
     Value::Text(value.into())
 }
 
-fn count(value: usize) -> Value {
+pub(super) fn count(value: usize) -> Value {
     Value::Int(i64::try_from(value).unwrap_or(i64::MAX))
 }
 
@@ -48,6 +48,12 @@ impl Worker {
             Question::DnsHosts => self.dns_hosts_table(),
             Question::DnsZones => self.dns_zones_table(),
             Question::Workers => self.workers_table(),
+            Question::Sockets => self.sockets_table(),
+            Question::ActiveSockets => self.active_sockets_table(),
+            Question::Fds => self.fds_table(),
+            Question::Busy => self.busy_table(),
+            // It comes with an order.
+            Question::Done => Vec::new(),
         };
         debug!("{question:?}: {} rows", rows.len());
         rows
@@ -110,7 +116,7 @@ impl Worker {
         ]
     }
 
-    fn client_row(&self, client: &Client) -> Option<Row> {
+    pub(super) fn client_row(&self, client: &Client) -> Option<Row> {
         let identity = client.identity.as_ref()?;
         let state = match client.stage {
             Stage::Session if client.waiting_since.is_some() => "waiting",
@@ -142,18 +148,18 @@ impl Worker {
             wait,
             wait_us,
             Value::Int(0),
-            text(format!("C-{}", client.id.serial)),
-            text(server.map_or_else(String::new, |server| format!("S-{}", server.id.serial))),
+            self.pointer(client.id.serial),
+            server.map_or_else(|| text(""), |server| self.pointer(server.id.serial)),
             Value::Int(i64::from(pid)),
             text(""),
             text(name.unwrap_or("")),
             count(client.statements.count()),
-            self.number(client.id.serial),
+            Value::Int(self.number(client.id.serial)),
             Value::Null,
         ])
     }
 
-    fn server_row(&self, server: &Server) -> Row {
+    pub(super) fn server_row(&self, server: &Server) -> Row {
         let state = match server.phase {
             Phase::Connecting | Phase::Login(_) => "login",
             Phase::Setup | Phase::Resetting => "tested",
@@ -185,20 +191,28 @@ impl Worker {
             Value::Int(0),
             Value::Int(0),
             Value::Int(i64::from(server.close_needed)),
-            text(format!("S-{}", server.id.serial)),
-            text(server.client.map_or_else(String::new, |client| format!("C-{}", client.serial))),
+            self.pointer(server.id.serial),
+            server.client.map_or_else(|| text(""), |client| self.pointer(client.serial)),
             Value::Int(i64::from(pid)),
             text(""),
             text(name),
             Value::Int(0),
-            self.number(server.id.serial),
+            Value::Int(self.number(server.id.serial)),
             Value::Null,
         ]
     }
 
-    /// Unique in the fleet: the worker and its own number.
-    fn number(&self, serial: u32) -> Value {
-        Value::Int((i64::from(self.welcome.worker.slot) << 40) | i64::from(serial))
+    /// The number of a client or server, which no other of the fleet has: the worker, and its own number.
+    /// It has 53 bits, so that programs which know only floating point numbers keep it.
+    pub(super) fn number(&self, serial: u32) -> i64 {
+        let worker = self.welcome.worker;
+        let generation = i64::from(worker.generation % (1 << 13));
+        (i64::from(worker.slot) << 45) | (generation << 32) | i64::from(serial)
+    }
+
+    /// That number as PgBouncer shows its pointers.
+    fn pointer(&self, serial: u32) -> Value {
+        text(format!("{:#x}", self.number(serial)))
     }
 
     /// A time as PgBouncer prints it.

@@ -31,6 +31,10 @@ impl Worker {
     /// Handles the sockets that are ready. Returns whether all that was there has been taken: the
     /// kernel will tell of news.
     pub(crate) fn turn(&mut self) -> bool {
+        if self.suspended.is_some() {
+            self.leftover = false;
+            return true;
+        }
         for _ in 0..ROUNDS {
             self.now = Instant::now();
             self.leftover = false;
@@ -84,6 +88,9 @@ impl Worker {
 
     /// Lets clients go on whose server or answer has come.
     pub(crate) fn go_on(&mut self) {
+        if self.suspended.is_some() {
+            return;
+        }
         while let Some(id) = self.resumed.pop_front() {
             let token = Token { kind: Kind::Client, index: id.index, serial: id.serial };
             self.guarded(token, |worker| worker.resume(id));

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pgfleet_config::{Database, Settings};
 
 use super::table::{Table, number, text};
+use crate::link::switches::Switches;
 use crate::link::table::{Row, Type, Value};
 use crate::supervisor::gather::{int, text as shown};
 
@@ -21,7 +22,7 @@ fn counts(rows: &[Row]) -> BTreeMap<String, (i64, i64)> {
 }
 
 /// SHOW DATABASES.
-pub(super) fn databases(settings: &Settings, rows: &[Row]) -> Table {
+pub(super) fn databases(settings: &Settings, switches: &Switches, rows: &[Row]) -> Table {
     let mut table = Table::new(&[
         ("name", Type::Text),
         ("host", Type::Text),
@@ -46,11 +47,11 @@ pub(super) fn databases(settings: &Settings, rows: &[Row]) -> Table {
     let names: BTreeSet<&String> = settings.databases.keys().chain(counts.keys()).collect();
     for name in names {
         if let Some(database) = settings.database(name) {
-            table.push(database_row(
-                settings,
-                &database,
-                counts.get(name).copied().unwrap_or_default(),
-            ));
+            let counts = counts.get(name).copied().unwrap_or_default();
+            let mut row = database_row(settings, &database, counts);
+            row.push(number(i64::from(switches.paused.contains(name))));
+            row.push(number(i64::from(switches.disabled.contains(name))));
+            table.push(row);
         }
     }
     table
@@ -79,8 +80,6 @@ fn database_row(
         number(servers),
         number(settings.max_db_client_connections(database)),
         number(clients),
-        number(0),
-        number(0),
     ]
 }
 
@@ -183,7 +182,7 @@ mod tests {
     #[test]
     fn databases_show_fleet_limits_and_the_sum_of_connections() {
         let counted = vec![vec![Value::Text("app".to_owned()), Value::Int(3), Value::Int(9)]];
-        let rows = rows(databases(&settings(), &counted));
+        let rows = rows(databases(&settings(), &Switches::default(), &counted));
         assert_eq!(rows.len(), 1);
         assert_eq!(rows[0][0].as_deref(), Some("app"));
         assert_eq!((rows[0][12].as_deref(), rows[0][14].as_deref()), (Some("3"), Some("9")));

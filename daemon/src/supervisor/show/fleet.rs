@@ -7,6 +7,7 @@ use std::fs;
 
 use super::table::{Table, number, text};
 use crate::link::message::BUILD;
+use crate::link::switches::Activity;
 use crate::link::table::{Question, Row, Type, Value};
 use crate::supervisor::gather::Gathered;
 use crate::supervisor::office::show_share;
@@ -42,11 +43,35 @@ pub(super) fn fleet(view: &View) -> Table {
 /// SHOW STATE, as PgBouncer has it: what the operator has switched.
 pub(super) fn state(view: &View) -> Table {
     let mut table = Table::new(&[("key", Type::Text), ("value", Type::Text)]);
-    let active = yes_no(view.stopping == Stopping::No);
-    for (key, value) in [("active", active), ("paused", "no"), ("suspended", "no")] {
-        table.push(vec![text(key), text(value)]);
+    for (key, activity) in [
+        ("active", Activity::Running),
+        ("paused", Activity::Paused),
+        ("suspended", Activity::Suspended),
+    ] {
+        table.push(vec![text(key), text(yes_no(view.switches.activity == activity))]);
     }
     table
+}
+
+/// SHOW PEERS: none, since the workers are one pooler and send each other cancels by themselves.
+pub(super) fn peers() -> Table {
+    Table::new(&[
+        ("peer_id", Type::Int4),
+        ("host", Type::Text),
+        ("port", Type::Int4),
+        ("pool_size", Type::Int4),
+    ])
+}
+
+/// SHOW PEER_POOLS: none either.
+pub(super) fn peer_pools() -> Table {
+    Table::new(&[
+        ("peer_id", Type::Int4),
+        ("cl_active_cancel_req", Type::Int4),
+        ("cl_waiting_cancel_req", Type::Int4),
+        ("sv_active_cancel", Type::Int4),
+        ("sv_login", Type::Int4),
+    ])
 }
 
 fn yes_no(is: bool) -> &'static str {

@@ -13,20 +13,33 @@ use super::desk::Desk;
 use super::input::Refusal;
 use super::statement::Show;
 use super::totals::Summary;
+use super::view::View;
 use crate::link::table::{Outcome, Question, Reply};
 use table::Table;
 
 /// What SHOW HELP prints, in PgBouncer's form.
 const HELP: &str = "Console usage\n\
     \tSHOW HELP|CONFIG|DATABASES|POOLS|CLIENTS|SERVERS|USERS|VERSION\n\
-    \tSHOW FLEET|WORKERS\n\
+    \tSHOW PEERS|PEER_POOLS\n\
+    \tSHOW FDS|SOCKETS|ACTIVE_SOCKETS|LISTS|MEM|STATE\n\
+    \tSHOW DNS_HOSTS|DNS_ZONES\n\
     \tSHOW STATS|STATS_TOTALS|STATS_AVERAGES|TOTALS\n\
-    \tSHOW LISTS|MEM|STATE\n\
+    \tSHOW FLEET|WORKERS\n\
+    \tSET key = arg\n\
+    \tRELOAD\n\
+    \tPAUSE [<db>]\n\
+    \tRESUME [<db>]\n\
+    \tDISABLE <db>\n\
+    \tENABLE <db>\n\
+    \tRECONNECT [<db>]\n\
+    \tKILL [<db>]\n\
+    \tKILL_CLIENT <client_id>\n\
+    \tSUSPEND\n\
+    \tWAIT_CLOSE [<db>]\n\
     \tSCALE n|auto\n\
     \tRESTART\n\
-    \tRELOAD\n\
     \tSHUTDOWN\n\
-    \tSHUTDOWN WAIT_FOR_SERVERS|WAIT_FOR_CLIENTS";
+    \tSHUTDOWN WAIT_FOR_SERVERS|WAIT_FOR_CLIENTS|WAIT_FOR_TRANSACTIONS";
 
 /// Runs one SHOW.
 pub(super) async fn run(desk: &Desk, show: Show) -> Result<Reply, Refusal> {
@@ -46,7 +59,8 @@ pub(super) async fn run(desk: &Desk, show: Show) -> Result<Reply, Refusal> {
         Show::Databases => {
             let gathered = desk.gather(Question::Databases).await?;
             let counts = gathered.merged(Question::Databases);
-            (gathered.notices(), catalog::databases(&desk.view().await?.settings, &counts))
+            let View { settings, switches, .. } = desk.view().await?;
+            (gathered.notices(), catalog::databases(&settings, &switches, &counts))
         }
         Show::Users => {
             let gathered = desk.gather(Question::Users).await?;
@@ -58,6 +72,11 @@ pub(super) async fn run(desk: &Desk, show: Show) -> Result<Reply, Refusal> {
             let counts = gathered.merged(Question::Lists);
             (gathered.notices(), catalog::lists(&desk.view().await?.settings, &counts))
         }
+        Show::Peers => (Vec::new(), fleet::peers()),
+        Show::PeerPools => (Vec::new(), fleet::peer_pools()),
+        Show::Sockets => gathered(desk, Question::Sockets).await?,
+        Show::ActiveSockets => gathered(desk, Question::ActiveSockets).await?,
+        Show::Fds => gathered(desk, Question::Fds).await?,
         Show::Pools => gathered(desk, Question::Pools).await?,
         Show::Clients => gathered(desk, Question::Clients).await?,
         Show::Servers => gathered(desk, Question::Servers).await?,

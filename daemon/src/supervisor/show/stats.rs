@@ -88,13 +88,23 @@ pub(super) fn of_the_fleet(summary: &Summary) -> Table {
     let mut table = Table::new(&[("name", Type::Text), ("value", Type::Numeric)]);
     let all = summary.totals.values().chain([&summary.folded]);
     let (total, average) = (totals::sum(all), totals::sum(summary.averages.values()));
-    for (place, short) in SHORT.iter().enumerate() {
-        table.push(vec![text(total_name(short)), number(totals::at(&total, place))]);
-    }
-    for (place, short) in SHORT.iter().enumerate() {
-        table.push(vec![text(average_name(short)), number(totals::at(&average, place))]);
+    for (prefix, numbers) in [("total", &total), ("avg", &average)] {
+        for (place, short) in SHORT.iter().enumerate() {
+            let name = text(format!("{prefix}_{}", counter(short)));
+            table.push(vec![name, number(totals::at(numbers, place))]);
+        }
     }
     table
+}
+
+/// SHOW TOTALS names some numbers as PgBouncer's own counters.
+fn counter(short: &str) -> String {
+    match short {
+        "received" => "client_bytes".to_owned(),
+        "sent" => "server_bytes".to_owned(),
+        "client_parse_count" | "server_parse_count" | "bind_count" => format!("ps_{short}"),
+        other => other.to_owned(),
+    }
 }
 
 fn with_database(names: &[String]) -> Table {

@@ -165,7 +165,7 @@ impl Slot {
 
 fn drain_deadline(drain: Drain, now: Instant) -> Option<Instant> {
     match drain {
-        Drain::WhenClientsLeave => None,
+        Drain::WhenClientsLeave | Drain::WhenServersLeave => None,
         Drain::BetweenTransactions(time) => Some(now + time + DRAIN_GRACE),
     }
 }

@@ -16,6 +16,7 @@ use pgfleet_wire::startup::{First, MAX_STARTUP, Protocol, Startup, first};
 use super::refusal::Refusal;
 use super::{Client, Identity, Origin, Stage, statements::Statements};
 use crate::link::message::{LimitKey, ListenerKind};
+use crate::link::switches::Doors;
 use crate::worker::ids::ClientId;
 use crate::worker::io::{self, Interest, Moved};
 use crate::worker::outbox::Outbox;
@@ -166,6 +167,9 @@ impl Worker {
         client.protocol = startup.spoken();
         if !console && !client.admitted {
             return self.refuse(id, &Refusal::TooManyClients);
+        }
+        if !console && self.switches.doors == Doors::Closing {
+            return self.refuse(id, &Refusal::ShuttingDown);
         }
         if self.settings.global.log_connections
             && let Some(client) = self.client(id)

@@ -46,6 +46,16 @@ pub(crate) enum Refusal {
     EmptyPassword,
     #[error("no such database: {0}")]
     NoDatabase(String),
+    #[error("database \"{0}\" is disabled")]
+    Disabled(String),
+    #[error("authentication database \"{0}\" is disabled")]
+    LookupDisabled(String),
+    #[error("pooler is shutting down")]
+    ShuttingDown,
+    #[error("server shutting down")]
+    ServerShuttingDown,
+    #[error("admin forced disconnect")]
+    Forced,
     #[error("bouncer config error")]
     Configuration,
     #[error("not allowed")]
@@ -125,6 +135,11 @@ impl Refusal {
             | Self::NoMethod
             | Self::EmptyPassword
             | Self::NoDatabase(_)
+            | Self::Disabled(_)
+            | Self::LookupDisabled(_)
+            | Self::ShuttingDown
+            | Self::ServerShuttingDown
+            | Self::Forced
             | Self::Configuration
             | Self::NotAllowed
             | Self::LoginFailed

@@ -38,6 +38,9 @@ impl Worker {
         let Some(database) = self.settings.database(&name) else {
             return Err(Refusal::NoDatabase(name));
         };
+        if self.switches.disabled.contains(&name) {
+            return Err(Refusal::Disabled(name));
+        }
         let replication = Replicating::of(startup, |name| self.is_ignored(name));
         let wishes = if replication.is_some() { Wishes::new() } else { self.wishes(id, startup)? };
         let pool = self.pool_for(&name, database, &startup.user)?;
@@ -272,7 +275,8 @@ impl Worker {
 /// Whether a client of a pool without servers fails at once, since logins are known to fail.
 pub(crate) fn fast_failure(pool: &crate::worker::pool::Pool) -> Option<Refusal> {
     let reason = pool.backoff.reason()?;
-    (pool.connected == 0).then(|| Refusal::ServerFailing(reason.to_owned()))
+    // Those who come while it is paused wait for what is there afterwards.
+    (pool.connected == 0 && !pool.paused).then(|| Refusal::ServerFailing(reason.to_owned()))
 }
 
 impl Client {

@@ -94,7 +94,9 @@ impl Worker {
         let change = self.names.answered(name, result, lifetimes, self.now);
         for (pool, port) in change.waiting {
             let still_wanted = self.pools.get(pool).is_some_and(|pool| {
-                pool.database.port == port && pool.database.hosts.iter().any(|host| host == name)
+                !pool.paused
+                    && pool.database.port == port
+                    && pool.database.hosts.iter().any(|host| host == name)
             });
             if still_wanted {
                 let found = self.names.pick(name, self.now);

@@ -22,7 +22,7 @@ impl Worker {
         let now = self.now;
         loop {
             let Some(pool) = self.pool(id) else { return };
-            if pool.denied {
+            if pool.denied || pool.paused {
                 return;
             }
             if pool.opening >= pool.wanted().min(pool.backoff.at_once())
@@ -41,7 +41,7 @@ impl Worker {
     pub(crate) fn probe(&mut self, id: PoolId) {
         let now = self.now;
         let Some(pool) = self.pool(id) else { return };
-        if pool.opening == 0 && pool.backoff.may_try(now) {
+        if pool.opening == 0 && !pool.paused && pool.backoff.may_try(now) {
             self.launch_one(id);
         }
     }
@@ -212,6 +212,7 @@ impl Worker {
             if minimum == 0
                 || enough
                 || !in_use
+                || pool.paused
                 || pool.opening > 0
                 || !pool.backoff.may_try(now)
                 || self.lacks_key(id)

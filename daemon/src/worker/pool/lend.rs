@@ -34,7 +34,9 @@ impl Worker {
         }
         let Some(pool_id) = client.pool else { return Lent::Gone };
         let Some(pool) = self.pool(pool_id) else { return Lent::Gone };
-        if pool.waiting.is_empty()
+        let paused = pool.paused;
+        if !paused
+            && pool.waiting.is_empty()
             && let Some(server) = self.take_idle(pool_id)
         {
             return self.attach(id, server);
@@ -227,6 +229,9 @@ impl Worker {
         }
         let Some(server) = self.server(id) else { return };
         let pool_id = server.pool;
+        if self.pools.get(pool_id).is_some_and(|pool| pool.paused) {
+            return self.retire(id, "pause mode");
+        }
         let idle = self.pools.get(pool_id).map_or(0, |pool| pool.idle.len());
         if self.is_surplus(pool_id, idle + 1) {
             return self.retire(id, "too many servers in the pool");
@@ -270,7 +275,7 @@ impl Worker {
 
     /// Lends idle servers to those in line.
     pub(crate) fn serve_line(&mut self, pool_id: PoolId) {
-        while self.pool(pool_id).is_some_and(|pool| !pool.waiting.is_empty()) {
+        while self.pool(pool_id).is_some_and(|pool| !pool.paused && !pool.waiting.is_empty()) {
             let Some(server) = self.take_idle(pool_id) else { break };
             self.offer(server, pool_id);
         }
@@ -301,7 +306,11 @@ impl Worker {
         let mode = self.settings.pool_mode(&database, user);
         let stats = self.stats.row_of(name);
         let now = self.now;
-        self.pools.add(|id| Pool::new(id, user, database, mode, stats, now))
+        let paused = self.switches.pauses(name);
+        self.pools.add(|id| {
+            let pool = Pool::new(id, user, database, mode, stats, now);
+            Pool { paused, ..pool }
+        })
     }
 }
 

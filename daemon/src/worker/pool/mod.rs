@@ -59,6 +59,8 @@ pub(crate) struct Pool {
     pub(crate) backoff: Backoff,
     /// The last wish for a server was denied, and nothing has changed since.
     pub(crate) denied: bool,
+    /// No client gets a server: PAUSE.
+    pub(crate) paused: bool,
     /// Which of several hosts comes next.
     pub(crate) hosts: Hosts,
     /// The row of the statistics.
@@ -105,6 +107,7 @@ impl Pool {
             welcome: None,
             backoff: Backoff::default(),
             denied: false,
+            paused: false,
             hosts: Hosts::default(),
             stats,
             aged: None,

@@ -36,6 +36,9 @@ impl Worker {
             warn!("authentication database \"{name}\" is not configured");
             return self.refuse(id, &Refusal::Configuration);
         };
+        if self.switches.disabled.contains(&name) {
+            return self.refuse(id, &Refusal::LookupDisabled(name));
+        }
         let pool = self.find_pool(&name, database, &lookup.user);
         let now = self.now;
         if let Some(pool) = self.pool(pool) {
