@@ -278,6 +278,46 @@ fn limits_that_are_set_are_kept_to() {
 }
 
 #[test]
+fn what_is_switched_is_shown() {
+    let database = Cluster::shared().database();
+    let fleet = Fleet::of(&database).start();
+    fleet.console(&format!("pause {}", database.name()));
+    fleet.console(&format!("disable {}", database.name()));
+    fleet.console("pause");
+    let shown = fleet.console("show fleet");
+    let value = |key: &str| shown.find("key", key).expect("it is there").text("value").to_owned();
+    assert_eq!(value("activity"), "paused");
+    assert_eq!(value("paused_databases"), database.name());
+    assert_eq!(value("disabled_databases"), database.name());
+    let status = fleet.command(&["status"]).well().out;
+    assert!(status.contains("everything is paused"), "{status}");
+    assert!(status.contains(&format!("disabled: {}", database.name())), "{status}");
+}
+
+#[test]
+fn sockets_and_descriptors_are_those_of_the_fleet() {
+    let database = Cluster::shared().database();
+    let fleet = Fleet::of(&database).workers(2).start();
+    let mut clients: Vec<Raw> = (0..4).map(|_| fleet.raw()).collect();
+    clients.iter_mut().for_each(|raw| drop(raw.query("begin").expect("it runs")));
+    assert_eq!(fleet.console("show sockets").len(), 8);
+    assert_eq!(fleet.console("show active_sockets").len(), 8);
+    let shown = fleet.console("show fds");
+    let count = |task: &str| shown.rows().filter(|row| row.text("task") == task).count();
+    // Each of the two workers has a listener of its own and one that they share.
+    assert_eq!((count("client"), count("server"), count("pooler")), (4, 4, 4));
+    let client = shown.find("task", "client").expect("it is there");
+    assert_eq!((client.text("database"), client.text("user")), (database.name(), "app"));
+    assert_eq!((client.text("client_encoding"), client.text("password")), ("UTF8", ""));
+    for row in shown.rows().filter(|row| row.text("task") == "client") {
+        let linked = |other: &pgfleet_harness::table::Row<'_>| {
+            other.text("fd") == row.text("link") && other.text("worker") == row.text("worker")
+        };
+        assert!(shown.rows().any(|other| other.text("task") == "server" && linked(&other)));
+    }
+}
+
+#[test]
 fn small_talk_of_drivers_is_answered() {
     let database = Cluster::shared().database();
     let fleet = Fleet::of(&database).start();

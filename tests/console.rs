@@ -14,8 +14,10 @@ use pgfleet_harness::{
     wait,
 };
 
+const SOCKETS: &str = "type user database replication state addr port local_addr local_port connect_time request_time wait wait_us close_needed ptr link remote_pid tls application_name prepared_statements id recv_pos pkt_pos pkt_remain send_pos send_remain pkt_avail send_avail";
+
 /// PgBouncer's columns in its order; ours follow them.
-const COLUMNS: [(&str, &str); 10] = [
+const COLUMNS: [(&str, &str); 19] = [
     (
         "databases",
         "name host port database force_user pool_size min_pool_size reserve_pool_size server_lifetime pool_mode load_balance_hosts max_connections current_connections max_client_connections current_client_connections paused disabled",
@@ -47,6 +49,21 @@ const COLUMNS: [(&str, &str); 10] = [
     ("lists", "list items"),
     ("config", "key value default changeable"),
     ("mem", "name size used free memtotal"),
+    (
+        "stats_averages",
+        "database server_assignment_count xact_count query_count bytes_received bytes_sent xact_time query_time wait_time avg_client_parse_count avg_server_parse_count avg_bind_count avg_client_login_count",
+    ),
+    ("totals", "name value"),
+    ("state", "key value"),
+    ("peers", "peer_id host port pool_size"),
+    ("peer_pools", "peer_id cl_active_cancel_req cl_waiting_cancel_req sv_active_cancel sv_login"),
+    ("sockets", SOCKETS),
+    ("active_sockets", SOCKETS),
+    (
+        "fds",
+        "fd task user database addr port cancel link client_encoding std_strings datestyle timezone password scram_client_key scram_server_key",
+    ),
+    ("dns_hosts", "hostname ttl addrs"),
 ];
 
 fn admin(fleet: &Fleet) -> pgfleet_harness::address::Address {

@@ -31,6 +31,9 @@ pub(super) struct Health {
     config: String,
     executable: String,
     stopping: String,
+    activity: String,
+    paused: String,
+    disabled: String,
 }
 
 impl Health {
@@ -55,6 +58,9 @@ impl Health {
             config: text("config_file"),
             executable: text("executable"),
             stopping: text("stopping"),
+            activity: text("activity"),
+            paused: text("paused_databases"),
+            disabled: text("disabled_databases"),
         }
     }
 
@@ -74,6 +80,14 @@ impl Health {
         }
         if self.stopping == "yes" {
             parts.push("the fleet is stopping".to_owned());
+        }
+        if matches!(self.activity.as_str(), "paused" | "suspended") {
+            parts.push(format!("everything is {}", self.activity));
+        }
+        for (what, names) in [("paused", &self.paused), ("disabled", &self.disabled)] {
+            if !names.is_empty() {
+                parts.push(format!("{what}: {names}"));
+            }
         }
         let word = if self.is_ok() { "ok" } else { "DEGRADED" };
         format!("{word}: {}", parts.join(", "))

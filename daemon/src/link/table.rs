@@ -137,10 +137,10 @@ macro_rules! spec {
 
 spec!(POOLS:
     "database" Text Key, "user" Text Key,
-    "cl_active" Int8 Sum, "cl_waiting" Int8 Sum, "cl_active_cancel_req" Int8 Sum, "cl_waiting_cancel_req" Int8 Sum,
-    "sv_active" Int8 Sum, "sv_active_cancel" Int8 Sum, "sv_being_canceled" Int8 Sum, "sv_idle" Int8 Sum,
-    "sv_used" Int8 Sum, "sv_tested" Int8 Sum, "sv_login" Int8 Sum,
-    "maxwait" Int8 Max, "maxwait_us" Int8 Max, "pool_mode" Text First, "load_balance_hosts" Text First,
+    "cl_active" Int4 Sum, "cl_waiting" Int4 Sum, "cl_active_cancel_req" Int4 Sum, "cl_waiting_cancel_req" Int4 Sum,
+    "sv_active" Int4 Sum, "sv_active_cancel" Int4 Sum, "sv_being_canceled" Int4 Sum, "sv_idle" Int4 Sum,
+    "sv_used" Int4 Sum, "sv_tested" Int4 Sum, "sv_login" Int4 Sum,
+    "maxwait" Int4 Max, "maxwait_us" Int4 Max, "pool_mode" Text First, "load_balance_hosts" Text First,
     "sv_retiring" Int8 Sum, "sv_pinned" Int8 Sum,
 );
 spec!(CLIENTS:
@@ -163,7 +163,7 @@ spec!(DATABASES:
 spec!(USERS:
     "name" Text Key, "current_connections" Int8 Sum, "current_client_connections" Int8 Sum,
 );
-spec!(LISTS: "list" Text Key, "items" Int8 Sum);
+spec!(LISTS: "list" Text Key, "items" Int4 Sum);
 spec!(MEM:
     "name" Text Key, "size" Int4 First, "used" Int8 Sum, "free" Int8 Sum, "memtotal" Int8 Sum,
 );

@@ -83,7 +83,14 @@ async fn shutdown(desk: &Desk, wait: Wait) -> Result<(&'static str, Vec<String>)
             ("SHUTDOWN WAIT_FOR_TRANSACTIONS", Stop::Drain(drain))
         }
     };
-    Ok((tag, desk.shutdown(stop).await?))
+    let mut notices = desk.shutdown(stop).await?;
+    // Fleets with nobody to wait for have ended by then.
+    if stop != Stop::Now
+        && let Ok(reported) = desk.order(Order::Report).await
+    {
+        notices.extend(late(&reported));
+    }
+    Ok((tag, notices))
 }
 
 /// Turns a switch; returns when all workers keep to it.

@@ -38,6 +38,9 @@ use crate::log_line;
 /// The least time between two looks at the clock alone.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
 
+/// Turns that console statements get to answer when the fleet has ended.
+const LAST_TURNS: usize = 32;
+
 /// What the entry has prepared.
 pub(crate) struct Prepared {
     pub(crate) settings: Settings,
@@ -187,6 +190,11 @@ impl Office {
             self.decide();
         }
         self.listeners.close();
+        // Whoever waits for an answer hears of the end, and passes it on.
+        drop((queue, std::mem::take(&mut self.gatherings)));
+        for _ in 0..LAST_TURNS {
+            tokio::task::yield_now().await;
+        }
         if self.ready.is_open() {
             self.ready.fail("the fleet was stopped before it served");
         }

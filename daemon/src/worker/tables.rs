@@ -63,6 +63,7 @@ impl Worker {
         let mut counts: HashMap<PoolId, [usize; 11]> = HashMap::new();
         for (_, server) in &self.servers {
             let row = counts.entry(server.pool).or_default();
+            row[5] += server.cancels as usize;
             let at = match server.phase {
                 Phase::Leased | Phase::Preparing | Phase::Lookup(_) => 4,
                 Phase::Held => 6,
@@ -98,10 +99,11 @@ impl Worker {
             text(&pool.user),
             count(pool.clients.saturating_sub(waiting)),
             count(waiting),
-            Value::Int(0),
+            // Who asked for a cancel is known to no pool; for each one there is one on its way.
+            count(servers[5]),
             Value::Int(0),
             count(servers[4]),
-            Value::Int(0),
+            count(servers[5]),
             count(servers[6]),
             count(servers[7]),
             Value::Int(0),

@@ -32,7 +32,7 @@ pub(super) fn databases(settings: &Settings, switches: &Switches, rows: &[Row]) 
         ("pool_size", Type::Int4),
         ("min_pool_size", Type::Int4),
         ("reserve_pool_size", Type::Int4),
-        ("server_lifetime", Type::Int8),
+        ("server_lifetime", Type::Int4),
         ("pool_mode", Type::Text),
         ("load_balance_hosts", Type::Text),
         ("max_connections", Type::Int4),

@@ -3,6 +3,7 @@
 //! It joins the supervisor's knowledge of each process with what the worker says of itself, and with the
 //! kernel's account of it. It changes nothing. `show` calls it.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use super::table::{Table, number, text};
@@ -33,6 +34,9 @@ pub(super) fn fleet(view: &View) -> Table {
         ("limit_mode", global.limit_mode.to_string()),
         ("epoch", view.epoch.to_string()),
         ("config_file", view.config.display().to_string()),
+        ("activity", activity(view).to_owned()),
+        ("paused_databases", listed(&view.switches.paused)),
+        ("disabled_databases", listed(&view.switches.disabled)),
     ];
     for (key, value) in rows {
         table.push(vec![text(key), text(value)]);
@@ -72,6 +76,19 @@ pub(super) fn peer_pools() -> Table {
         ("sv_active_cancel", Type::Int4),
         ("sv_login", Type::Int4),
     ])
+}
+
+fn activity(view: &View) -> &'static str {
+    match view.switches.activity {
+        Activity::Running => "running",
+        Activity::Paused => "paused",
+        Activity::Suspended => "suspended",
+    }
+}
+
+fn listed(names: &BTreeSet<String>) -> String {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    names.join(", ")
 }
 
 fn yes_no(is: bool) -> &'static str {
