@@ -368,6 +368,18 @@ fn shutdown_wait_for_clients_serves_those_who_are_there() {
 }
 
 #[test]
+fn a_paused_fleet_can_be_stopped() {
+    let database = Cluster::shared().database();
+    let mut fleet = Fleet::of(&database).start();
+    let mut raw = fleet.raw();
+    fleet.console("pause");
+    raw.send(&message::query("select 1")).expect("it is read");
+    wait::until_true("it waits", || fleet.console("show pools").sum("cl_waiting") == 1);
+    fleet.stop("fast");
+    assert_eq!(raw.until(b'Z').expect_err("it is let go").code, "57P01");
+}
+
+#[test]
 fn int_waits_for_servers_and_a_second_one_for_nothing() {
     let database = Cluster::shared().database();
     let fleet = Fleet::of(&database).start();

@@ -133,12 +133,15 @@ impl Worker {
     /// part of that, as libpq does, and see nothing but the end; it hears them at its next request.
     fn let_go_if_idle(&mut self, id: ClientId) {
         let (now, is_between) = (self.now, self.is_between_transactions(id));
+        let is_resumable = self.switches.doors == Doors::Open;
         let can_serve = |worker: &mut Self| {
             worker
                 .pool_of_client(id)
                 .and_then(|pool| worker.pool(pool))
                 // A paused one is served by RESUME.
-                .is_some_and(|pool| pool.paused || pool.connected + pool.opening > 0)
+                .is_some_and(|pool| {
+                    (pool.paused && is_resumable) || pool.connected + pool.opening > 0
+                })
         };
         let Some(client) = self.client(id) else { return };
         let has_been_idle = match client.stage {
