@@ -288,10 +288,8 @@ fn what_takes_a_start_to_change_is_shown_as_it_is() {
     let answer = console.query("reload").expect("an answer comes");
     assert_eq!(answer.error(), None);
     let notices: Vec<String> = answer.notices().into_iter().map(|notice| notice.message).collect();
-    assert_eq!(
-        notices,
-        ["listen_port has changed; it takes effect when the fleet is started anew"]
-    );
+    let later = "it takes effect when the fleet is started anew";
+    assert_eq!(notices, [format!("listen_port has changed from \"{port}\" to \"1\"; {later}")]);
     assert_eq!(config(&fleet, "query_timeout"), "44");
     assert_eq!(config(&fleet, "listen_port"), port, "SHOW CONFIG says what is in force");
     assert_eq!(fleet.client().value("select 1"), "1");

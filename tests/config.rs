@@ -2,11 +2,11 @@
 //! These tests never start a fleet but to see that it is refused.
 //! `make test` runs them.
 
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::{fs, net::TcpListener, os::unix::fs::PermissionsExt};
 
 use pgfleet_harness::{
     cluster::Cluster,
-    fleet::{Fleet, Format},
+    fleet::{Fleet, Format, Setup},
 };
 
 /// What `config check` says of a configuration.
@@ -148,4 +148,75 @@ fn no_value_of_a_password_is_ever_repeated() {
             && !shown.out.contains("hunter2")
             && !shown.err.contains("hunter2")
     );
+}
+
+#[test]
+fn a_failed_start_leaves_its_reason_in_the_log_file() {
+    let database = Cluster::shared().database();
+    let fleet = Fleet::of(&database).unstarted();
+    let _taken = TcpListener::bind(("127.0.0.1", fleet.port())).expect("the port is free");
+    let printed = fleet.command(&["start"]);
+    assert_eq!(printed.status, Some(1), "{printed:?}");
+    let log = fleet.log();
+    let place = format!("127.0.0.1:{}", fleet.port());
+    assert!(log.contains(" FATAL ") && log.contains(&place), "{log}");
+}
+
+#[test]
+fn a_fleet_without_a_database_says_so() {
+    let cluster = Cluster::shared();
+    let fleet = Setup::bare(cluster, "nothing").set("listen_addr", "").start();
+    let log = fleet.log();
+    for text in ["there is no database: every client", "listen_addr is empty: clients can only"] {
+        assert!(log.contains(text), "{log}");
+        let (status, checked) = check(&fleet);
+        assert!(status == Some(0) && checked.contains(text), "{checked}");
+    }
+}
+
+#[test]
+fn a_machine_that_is_not_as_the_settings_need_it_is_told() {
+    let database = Cluster::shared().database();
+    let fleet = Fleet::of(&database)
+        .set("user", "nobody-of-that-name")
+        .set("listen_addr", "192.0.2.77")
+        .set("logfile", "/no/such/place/log")
+        .unstarted();
+    let (status, text) = check(&fleet);
+    assert_eq!(status, Some(78), "{text}");
+    for part in
+        ["user: there is no user", "listen_addr: 192.0.2.77 is no", "logfile: the directory"]
+    {
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[test]
+fn what_init_makes_of_an_ini_starts_a_fleet_with_the_same_settings() {
+    let database = Cluster::shared().database();
+    let keys = [("pkt_buf", 8192), ("so_reuseport", 1), ("max_client_conn", 30)];
+    let setup = Fleet::of(&database).format(Format::Ini).unset("workers");
+    let setup = keys.iter().fold(setup, |setup, (key, value)| setup.set(key, value));
+    let fleet = setup.unstarted();
+    let ini = fleet.config().display().to_string();
+    let made = fleet.path("made.toml");
+    let arguments = ["init", "--from", &ini, "--from-processes", "4"];
+    let printed = fleet.command_with(&made, &arguments).well();
+    for part in [
+        format!("{ini}:{}: pkt_buf: accepted without effect", line_of(&fleet, "pkt_buf")),
+        "max_client_conn: 30 for each of 4 processes is 120 for the fleet".to_owned(),
+        "max_client_conn = 120 (".to_owned(),
+    ] {
+        assert!(printed.err.contains(&part), "{part}: {}", printed.err);
+    }
+    let started = fleet.command_with(&made, &["start"]).well();
+    assert!(started.out.contains("listening on 127.0.0.1"), "{}", started.out);
+    assert_eq!(fleet.client().value("select 1"), "1");
+    let shown = fleet.console("show config");
+    let value = |key: &str| shown.find("key", key).expect("it is a key").text("value").to_owned();
+    assert_eq!(
+        (value("max_client_conn"), value("pool_mode")),
+        ("120".into(), "transaction".into())
+    );
+    assert_eq!(fleet.command_with(&made, &["stop"]).status, Some(0));
 }

@@ -5,6 +5,7 @@
 pub(crate) mod switch;
 pub(crate) mod values;
 
+use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -148,6 +149,15 @@ pub(crate) struct Init {
     /// Replace a configuration that is there; a userlist.txt is always kept
     #[arg(long)]
     pub(crate) force: bool,
+    /// Write the settings of this pgbouncer.ini instead, and say what changes
+    #[arg(long, value_name = "INI", conflicts_with_all = ["database", "listen", "workers"])]
+    pub(crate) from: Option<PathBuf>,
+    /// Over so many processes the limits of the ini were divided: multiply them back
+    #[arg(long, value_name = "N", requires = "from", default_value = "1")]
+    pub(crate) from_processes: NonZeroU16,
+    /// Where to write it, instead of ./pgfleet.toml or what --config says
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 const INIT_HELP: &str = "\
@@ -157,7 +167,9 @@ random password. Only their owner can read them.
 Examples:
   pgfleet init
   pgfleet init --database 'app=host=10.0.0.5 port=5432 pool_size=50' --listen 0.0.0.0:6432
-  pgfleet init --database '*=host=/var/run/postgresql' --workers 4";
+  pgfleet init --database '*=host=/var/run/postgresql' --workers 4
+  pgfleet init --from /etc/pgbouncer/pgbouncer.ini --output /etc/pgfleet/pgfleet.toml
+  pgfleet init --from 1.ini --from-processes 4     one of four, whose limits are a quarter of the whole";
 
 /// `pgfleet start`.
 #[derive(Debug, Options)]

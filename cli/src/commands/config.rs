@@ -3,7 +3,7 @@
 //! It owns the two reports; the checks themselves are the configuration's own, the same that the daemon runs. It
 //! never connects to a fleet. `commands` calls it.
 
-use pgfleet_config::{Database, KEYS, Reload, Settings, worker_count};
+use pgfleet_config::{KEYS, Reload, Settings, readiness, worker_count};
 
 use crate::args::{Config, Global};
 use crate::exit::Failure;
@@ -23,8 +23,12 @@ fn check(global: &Global, screen: &Screen) -> Result<(), Failure> {
     let Configuration { file, settings } = Configuration::load(global)?;
     let (workers, notes) = worker_count(&settings, None)
         .map_err(|problems| Failure::Configuration { file: file.clone(), problems })?;
-    for note in settings.notes.iter().chain(&notes) {
+    for note in settings.notes.iter().chain(&notes).chain(&settings.vacancies()) {
         screen.remark(&format!("note: {note}"));
+    }
+    let problems = readiness(&settings);
+    if !problems.is_empty() {
+        return Err(Failure::Configuration { file, problems });
     }
     let databases = settings.databases.values().chain(&settings.fallback).map(|_| 1).sum();
     let users = settings.userlist.values().map(|_| 1).sum();
@@ -50,7 +54,7 @@ fn show(global: &Global, screen: &Screen) -> Result<(), Failure> {
     screen.table(&effective(&settings))
 }
 
-/// Every key with its value, then the databases.
+/// Every key with its value, then the databases and users.
 fn effective(settings: &Settings) -> Table {
     let columns = ["key", "value", "default", "changeable"].map(|name| (name, Kind::Text));
     let mut table = Table::of(&columns);
@@ -62,30 +66,22 @@ fn effective(settings: &Settings) -> Table {
         let value = settings.global.show(key.name).unwrap_or_default();
         table.push([key.name, &value, key.default, changeable].map(str::to_owned));
     }
+    let mut entry = |section: &str, name: &str, shown: String| {
+        table.push([format!("{section}.{name}"), shown, String::new(), "yes".to_owned()]);
+    };
     for database in settings.databases.values().chain(&settings.fallback) {
-        let key = format!("databases.{}", database.name);
-        table.push([key, place(database), String::new(), "yes".to_owned()]);
+        entry("databases", &database.name, database.shown());
+    }
+    for user in settings.users.values() {
+        entry("users", &user.name, user.shown());
     }
     table
 }
 
-/// Where a database is; its password is not shown.
-fn place(database: &Database) -> String {
-    let mut pairs = Vec::new();
-    if !database.hosts.is_empty() {
-        pairs.push(format!("host={}", database.hosts.join(",")));
-    }
-    pairs.push(format!("port={}", database.port));
-    pairs.push(format!("dbname={}", database.dbname));
-    pairs.extend(database.user.iter().map(|user| format!("user={user}")));
-    pairs.extend(database.password.iter().map(|_| "password=***".to_owned()));
-    pairs.extend(database.pool_size.map(|size| format!("pool_size={size}")));
-    pairs.extend(database.pool_mode.map(|mode| format!("pool_mode={mode}")));
-    pairs.join(" ")
-}
-
 #[cfg(test)]
 mod tests {
+    use pgfleet_config::Database;
+
     use super::*;
 
     #[test]

@@ -9,12 +9,14 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{User, chown, geteuid};
-use pgfleet_config::{AuthType, PoolMode, SampleOptions, load, sample};
+use pgfleet_config::{AuthType, PoolMode, SampleOptions, closed_to, load, sample};
 
 use crate::args::{Global, Init};
 use crate::exit::Failure;
 use crate::render::Outcome;
 use crate::screen::Screen;
+
+mod from;
 
 /// The name of the admin user.
 const ADMIN: &str = "pgfleet";
@@ -31,14 +33,18 @@ struct Files {
 
 /// Writes the files, and says what is in them.
 pub(super) fn run(init: &Init, global: &Global, screen: &Screen) -> Result<(), Failure> {
-    let files = files(global)?;
+    let files = files(init, global)?;
     if !init.force && files.configuration.exists() {
         return Err(Failure::Refused(format!(
-            "{} exists; replace it with --force, or name another file with --config",
+            "{} exists; replace it with --force, or name another file with --output",
             files.configuration.display()
         )));
     }
     let owner = daemon_user()?;
+    if let Some(ini) = &init.from {
+        return from::run(ini, init.from_processes, &files.configuration, owner, screen);
+    }
+    enterable(&files.configuration, owner.as_ref())?;
     let text = text(init, &files, owner.as_ref());
     let made = make_userlist(&files.userlist, owner.as_ref())?;
     if let Err(failure) = place(&text, &files.configuration, owner.as_ref()) {
@@ -51,8 +57,22 @@ pub(super) fn run(init: &Init, global: &Global, screen: &Screen) -> Result<(), F
     report(&files, made, screen)
 }
 
-fn files(global: &Global) -> Result<Files, Failure> {
-    let named = global.config.clone().unwrap_or_else(|| PathBuf::from("pgfleet.toml"));
+/// Root's daemon reads its files as another user.
+fn enterable(configuration: &Path, owner: Option<&User>) -> Result<(), Failure> {
+    let closed = owner.and_then(|owner| Some((owner, closed_to(&owner.name, configuration)?)));
+    closed.map_or(Ok(()), |(owner, dir)| {
+        Err(Failure::Refused(format!(
+            "the daemon would run as {}, who cannot enter {}; write to a directory that it can enter, for example with \
+             --output /etc/pgfleet/pgfleet.toml",
+            owner.name,
+            dir.display()
+        )))
+    })
+}
+
+fn files(init: &Init, global: &Global) -> Result<Files, Failure> {
+    let given = init.output.as_ref().or(global.config.as_ref());
+    let named = given.cloned().unwrap_or_else(|| PathBuf::from("pgfleet.toml"));
     let configuration =
         std::path::absolute(&named).map_err(Failure::system("find the current directory"))?;
     if configuration.extension().is_some_and(|extension| extension == "ini") {

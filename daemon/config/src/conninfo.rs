@@ -18,10 +18,16 @@ pub(crate) fn pairs(text: &str) -> Result<Vec<(String, String)>, Fault> {
         let end = rest.find(|c: char| c == '=' || c.is_whitespace()).unwrap_or(rest.len());
         let (key, after) = rest.split_at(end);
         let Some(after) = after.trim_start().strip_prefix('=').filter(|_| !key.is_empty()) else {
-            let nth = pairs.len() + 1;
+            let remedy = match rest.starts_with([';', '#']) {
+                true => "put the comment on a line of its own",
+                false => {
+                    "write key=value pairs with blanks between them; quote values that have blanks: key='some value'"
+                }
+            };
+            let nth = ordinal(pairs.len() + 1);
             return Err(Fault::new(
-                format!("there is no key=value at the place of the {}", ordinal(nth)),
-                "write key=value pairs with blanks between them; quote values that have blanks: key='some value'",
+                format!("there is no key=value at the place of the {nth}"),
+                remedy,
             ));
         };
         let (value, after) = value(after.trim_start(), key)?;
@@ -68,6 +74,18 @@ fn value<'a>(text: &'a str, key: &str) -> Result<(String, &'a str), Fault> {
 pub(crate) fn pair(key: &str, value: &str) -> String {
     let plain = !value.is_empty() && !value.contains(|c: char| c.is_whitespace() || c == '\'');
     if plain { format!("{key}={value}") } else { format!("{key}='{}'", value.replace('\'', "''")) }
+}
+
+/// The keys that have a value.
+pub(crate) fn set<const N: usize>(
+    all: [(&'static str, Option<String>); N],
+) -> Vec<(&'static str, String)> {
+    all.into_iter().filter_map(|(key, value)| value.map(|value| (key, value))).collect()
+}
+
+/// A connection string of these keys and values.
+pub(crate) fn joined(pairs: &[(&'static str, String)]) -> String {
+    pairs.iter().map(|(key, value)| pair(key, value)).collect::<Vec<_>>().join(" ")
 }
 
 /// The connection string with `***` in place of the password; all of it, if it cannot be read.

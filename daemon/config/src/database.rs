@@ -7,10 +7,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    LoadBalance, Password, PoolMode,
+    LoadBalance, Password, PoolMode, conninfo,
     fault::Fault,
     form::{Form, Limit, List, Optional, Port, Seconds, Text},
     raw::Raw,
+    units,
 };
 
 /// The port of a server whose entry has none.
@@ -137,6 +138,46 @@ impl Database {
         "auth_dbname",
         "load_balance_hosts",
     ];
+
+    /// What the entry sets, in the order of [`Self::KEYS`]. It holds the password.
+    pub(crate) fn pairs(&self) -> Vec<(&'static str, String)> {
+        let number = |limit: Option<u32>| limit.map(|limit| limit.to_string());
+        let time = |time: &Option<Duration>| time.as_ref().map(units::show_seconds);
+        let balance = self.load_balance_hosts;
+        let all = [
+            ("dbname", (self.dbname != self.name).then(|| self.dbname.clone())),
+            ("host", (!self.hosts.is_empty()).then(|| self.hosts.join(","))),
+            ("port", (self.port != DEFAULT_SERVER_PORT).then(|| self.port.to_string())),
+            ("user", self.user.clone()),
+            ("password", self.password.as_ref().map(|password| password.expose().to_owned())),
+            ("pool_size", number(self.pool_size)),
+            ("min_pool_size", number(self.min_pool_size)),
+            ("reserve_pool_size", number(self.reserve_pool_size)),
+            ("max_db_connections", number(self.max_db_connections)),
+            ("max_db_client_connections", number(self.max_db_client_connections)),
+            ("pool_mode", self.pool_mode.map(|mode| mode.to_string())),
+            ("connect_query", self.connect_query.clone()),
+            ("server_lifetime", time(&self.server_lifetime)),
+            ("query_wait_timeout", time(&self.query_wait_timeout)),
+            ("client_encoding", self.client_encoding.clone()),
+            ("datestyle", self.datestyle.clone()),
+            ("timezone", self.timezone.clone()),
+            ("application_name", self.application_name.clone()),
+            ("auth_user", self.auth_user.clone()),
+            ("auth_query", self.auth_query.clone()),
+            ("auth_dbname", self.auth_dbname.clone()),
+            (
+                "load_balance_hosts",
+                (balance != LoadBalance::default()).then(|| balance.to_string()),
+            ),
+        ];
+        conninfo::set(all)
+    }
+
+    /// The entry as a connection string, with stars for the password.
+    pub fn shown(&self) -> String {
+        conninfo::redacted(&conninfo::joined(&self.pairs()))
+    }
 
     /// Sets one key of the entry.
     pub(crate) fn set(&mut self, key: &str, raw: &Raw) -> Result<(), Fault> {

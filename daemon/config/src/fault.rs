@@ -4,6 +4,15 @@
 
 use crate::{key::Kind, nearest::nearest, raw::Raw};
 
+/// The way out where a template has been left as it is.
+pub(crate) const PLACEHOLDER: &str =
+    "fill in the placeholder first, with envsubst or whatever the template is for";
+
+/// Whether the text looks like `${NAME}` or `{{ name }}`, which somebody should have filled in.
+pub(crate) fn is_placeholder(text: &str) -> bool {
+    text.contains("${") && text.contains('}') || text.contains("{{") && text.contains("}}")
+}
+
 /// A reason and the way out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
@@ -35,7 +44,9 @@ impl Fault {
             | Kind::Workers => None,
         };
         let commented = raw.word().is_some_and(|text| text.contains(" ;") || text.contains(" #"));
+        let placeholder = raw.word().is_some_and(is_placeholder);
         let remedy = match guess {
+            _ if placeholder => PLACEHOLDER.to_owned(),
             _ if commented => "put the comment on a line of its own".to_owned(),
             Some(word) => format!("did you mean \"{word}\"?"),
             None => format!("write, for example, {}", kind.example()),

@@ -88,6 +88,8 @@ fn flag(raw: &Raw) -> Option<bool> {
         Raw::Text(text) | Raw::Number(text) => match text.trim().to_ascii_lowercase().as_str() {
             "1" | "true" | "on" | "yes" => Some(true),
             "0" | "false" | "off" | "no" => Some(false),
+            // PgBouncer's are integers: files say tcp_defer_accept = 45, as its manual once did.
+            other if matches!(raw, Raw::Text(_)) => units::count(other).map(|number| number != 0),
             _ => None,
         },
         Raw::List(_) | Raw::Other => None,

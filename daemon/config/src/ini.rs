@@ -10,7 +10,7 @@ use std::{
 use config::{Value, ValueKind};
 
 use crate::{
-    Problem,
+    Problem, entry,
     fault::Fault,
     layer::{Format, Layer, SECTIONS, known_key, unknown_key},
     nearest::nearest,
@@ -41,6 +41,7 @@ pub(crate) fn read(file: &Path, text: &str) -> Layer {
 
 /// Whether the text looks like an ini file and not like TOML.
 pub(crate) fn looks_like_one(text: &str) -> bool {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     text.lines().map(str::trim_start).any(|line| {
         line.starts_with("[pgbouncer]") || line.starts_with(';') || line.starts_with("%include")
     })
@@ -119,8 +120,7 @@ impl Reader {
             return;
         }
         if name == "pgbouncer" {
-            // As in PgBouncer, the header puts every key back to its default.
-            self.layer.values.retain(|key, _| SECTIONS.contains(&key.as_str()));
+            self.reset(file, line);
             self.main_seen = true;
             self.section = Section::Main;
             return;
@@ -137,8 +137,24 @@ impl Reader {
         self.layer.fault(file, line, name, Fault::new("unknown section", remedy));
     }
 
+    /// As in PgBouncer, the header puts every key back to its default.
+    fn reset(&mut self, file: &Path, line: usize) {
+        let is_key = |name: &str| !SECTIONS.contains(&name);
+        let mut lost: Vec<&str> =
+            self.layer.values.keys().map(String::as_str).filter(|name| is_key(name)).collect();
+        if !lost.is_empty() {
+            lost.sort_unstable();
+            let (place, lost) = (Place::origin(file, line), lost.join(", "));
+            self.layer.notes.push(format!(
+                "{place}: [pgbouncer]: stands again and puts what was set before back to its default, as in PgBouncer: {lost}"
+            ));
+        }
+        self.layer.values.retain(|key, _| !is_key(key));
+    }
+
     fn pair(&mut self, file: &Path, line: usize, key: &str, text: &str) {
-        let value = |kind: ValueKind| Value::new(Some(&Place::origin(file, line)), kind);
+        let place = Place::origin(file, line);
+        let value = |kind: ValueKind| Value::new(Some(&place), kind);
         match (self.section, known_key(key)) {
             (Section::Unknown, _) => {}
             (Section::None, _) => {
@@ -148,12 +164,23 @@ impl Reader {
             }
             (Section::Main, None) => self.layer.fault(file, line, key, unknown_key(key)),
             (Section::Main, Some(key)) => {
-                self.layer.values.insert(key.to_owned(), value(text.into()));
+                let old = self.layer.values.insert(key.to_owned(), value(text.into()));
+                self.layer.replaced(key, &place, old);
             }
             (Section::Entries("peers"), _) => {
-                self.layer.values.insert("peers".to_owned(), value(true.into()));
+                if let Err(fault) = entry::peer(key, text) {
+                    self.layer.fault(file, line, &format!("peers.{key}"), fault);
+                }
+                self.layer.values.entry("peers".to_owned()).or_insert_with(|| value(true.into()));
             }
-            (Section::Entries(section), _) => self.layer.entry(section, key, value(text.into())),
+            (Section::Entries(section), _) => {
+                let name = format!("{section}.{key}");
+                let (text, cut) = entry::whole_seconds(text);
+                let cut = cut.iter().map(|cut| format!("{place}: {name}.{cut}"));
+                self.layer.notes.extend(cut);
+                let old = self.layer.entry(section, key, value(text.into()));
+                self.layer.replaced(&name, &place, old);
+            }
         }
     }
 }
@@ -180,9 +207,10 @@ fn parse(line: &str) -> Line<'_> {
         };
     }
     if let Some(rest) = line.strip_prefix('[') {
-        return match rest.strip_suffix(']') {
-            Some(name) => Line::Section(name.trim()),
-            None => Line::Broken("a section header must end with ]"),
+        let behind = |text: &str| text.is_empty() || text.starts_with([';', '#']);
+        return match rest.split_once(']') {
+            Some((name, rest)) if behind(rest.trim_start()) => Line::Section(name.trim()),
+            Some(_) | None => Line::Broken("a section header must end with ]"),
         };
     }
     match key(line).map(|(key, rest)| (key, rest.trim_start().strip_prefix('='))) {

@@ -31,13 +31,22 @@ pub(crate) struct Layer {
     pub(crate) values: Map<String, Value>,
     pub(crate) files: Vec<PathBuf>,
     pub(crate) problems: Vec<Problem>,
+    /// What counts in another way than it may look, one line each.
+    pub(crate) notes: Vec<String>,
     /// Whether nothing of the file could be read.
     pub(crate) broken: bool,
 }
 
 impl Layer {
     pub(crate) fn new(format: Format) -> Self {
-        Self { format, values: Map::new(), files: Vec::new(), problems: Vec::new(), broken: false }
+        Self {
+            format,
+            values: Map::new(),
+            files: Vec::new(),
+            problems: Vec::new(),
+            notes: Vec::new(),
+            broken: false,
+        }
     }
 
     /// Notes a fault of a key on a line.
@@ -46,14 +55,30 @@ impl Layer {
         self.problems.push(Problem::at(&place, key, fault));
     }
 
-    /// Adds an entry to the table `section`; a later entry of the same name takes its place.
-    pub(crate) fn entry(&mut self, section: &str, name: &str, value: Value) {
+    /// Adds an entry to the table `section`; a later entry of the same name takes its place, which is given back.
+    pub(crate) fn entry(&mut self, section: &str, name: &str, value: Value) -> Option<Value> {
         let table = self
             .values
             .entry(section.to_owned())
             .or_insert_with(|| Value::new(None, Map::<String, Value>::new()));
-        if let ValueKind::Table(entries) = &mut table.kind {
-            entries.insert(name.to_owned(), value);
+        match &mut table.kind {
+            ValueKind::Table(entries) => entries.insert(name.to_owned(), value),
+            ValueKind::Nil
+            | ValueKind::Boolean(_)
+            | ValueKind::I64(_)
+            | ValueKind::I128(_)
+            | ValueKind::U64(_)
+            | ValueKind::U128(_)
+            | ValueKind::Float(_)
+            | ValueKind::String(_)
+            | ValueKind::Array(_) => None,
+        }
+    }
+
+    /// Notes that a value takes the place of an earlier one.
+    pub(crate) fn replaced(&mut self, key: &str, new: &str, old: Option<Value>) {
+        if let Some(old) = old.as_ref().and_then(Value::origin) {
+            self.notes.push(format!("{new}: {key}: stands twice; this line counts, not {old}"));
         }
     }
 }

@@ -2,7 +2,11 @@
 //! It never stops at the first problem unless the file cannot be read at all, and changes nothing outside of its result.
 //! The CLI and the supervisor call `load`, at the start and on each reload.
 
-use std::{ffi::OsString, fs, path::Path};
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use config::{Config, ConfigError, Map, Value};
 
@@ -24,6 +28,15 @@ pub fn load(path: &Path) -> Result<Settings, Vec<Problem>> {
     load_with(path, &environment::variables())
 }
 
+/// The log file that the configuration names, if so much of it can be read: where a failed start is to be noted.
+pub fn logfile(path: &Path) -> Option<PathBuf> {
+    let text = fs::read_to_string(path).ok()?;
+    let layer = read(path, &text);
+    let named = merged(layer, environment::source(&environment::variables()).0).ok()?;
+    let file = named.get("logfile")?.clone().into_string().ok()?;
+    (!file.is_empty()).then(|| PathBuf::from(file))
+}
+
 /// Loads as `load` does, with these environment variables.
 pub(crate) fn load_with(
     path: &Path,
@@ -42,7 +55,8 @@ pub(crate) fn load_with(
     }
     let format = layer.format;
     let mut draft = Draft::new(path, &layer);
-    let (variables, notes) = environment::source(variables);
+    let (variables, noted) = environment::source(variables);
+    let notes = [layer.notes.clone(), noted].concat();
     match merged(layer, variables) {
         Ok(values) => draft.fill(&values),
         Err(error) => {
@@ -56,10 +70,10 @@ pub(crate) fn load_with(
     draft.finish(format, notes)
 }
 
-fn read(path: &Path, text: &str) -> Layer {
+pub(crate) fn read(path: &Path, text: &str) -> Layer {
     let format = match path.extension().and_then(|extension| extension.to_str()) {
-        Some("ini") => Format::Ini,
-        Some("toml") => Format::Toml,
+        Some(extension) if extension.eq_ignore_ascii_case("ini") => Format::Ini,
+        Some(extension) if extension.eq_ignore_ascii_case("toml") => Format::Toml,
         _ if ini::looks_like_one(text) => Format::Ini,
         _ => Format::Toml,
     };

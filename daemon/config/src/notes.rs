@@ -3,7 +3,12 @@
 //! The draft makes them when everything else was fine.
 
 use crate::{
-    AuthType, Global, KEYS, Settings, hba::Method, key::Standing, layer::Format, problem::Places,
+    AuthType, Global, KEYS, Settings,
+    fault::{PLACEHOLDER, is_placeholder},
+    hba::Method,
+    key::Standing,
+    layer::Format,
+    problem::{Place, Places},
 };
 
 /// One line for each accepted key without effect, in the order of the table.
@@ -15,27 +20,43 @@ pub(crate) fn notes(settings: &Settings, places: &Places, format: Format) -> Vec
         match key.standing {
             Standing::Honoured => {}
             Standing::Meaningless(why) => {
-                notes.push(format!("{}: accepted without effect: {why}", key.name))
+                notes.push(at(places, key.name, &format!("accepted without effect: {why}")));
             }
             // No TLS is what this version does.
             Standing::NotYet(_) if shown.as_deref() == Some("disable") => {}
             Standing::NotYet(why) if shown != defaults.show(key.name) => {
-                notes.push(format!("{}: accepted, no effect yet: {why}", key.name));
+                notes.push(at(places, key.name, &format!("accepted, no effect yet: {why}")));
             }
             Standing::NotYet(_) => {}
         }
     }
     notes.extend(md5_secrets(settings));
+    notes.extend(placeholders(settings));
     if places.is_set("peers") {
-        notes.push(
-            "[peers]: accepted without effect: the workers of a fleet know each other".to_owned(),
-        );
+        let why = "accepted without effect: the workers of a fleet know each other";
+        notes.push(at(places, "peers", why));
     }
     if format == Format::Ini && !places.is_set("unix_socket_dir") {
         let dir = settings.global.show("unix_socket_dir").unwrap_or_default();
         notes.push(format!("unix_socket_dir: not set; it is {dir} here and was /tmp in PgBouncer"));
     }
     notes
+}
+
+/// A note of a key, with where it stands.
+fn at(places: &Places, key: &str, text: &str) -> String {
+    match places.of(key) {
+        Place::Line(file, Some(line)) => format!("{}:{line}: {key}: {text}", file.display()),
+        Place::Environment => format!("PGFLEET_{}: {text}", key.to_uppercase()),
+        Place::Line(_, None) | Place::Nowhere => format!("{key}: {text}"),
+    }
+}
+
+/// Hosts that a template has left as they are.
+fn placeholders(settings: &Settings) -> impl Iterator<Item = String> {
+    let all = settings.databases.values().chain(&settings.fallback);
+    let left = all.filter(|db| db.hosts.iter().any(|host| is_placeholder(host)));
+    left.map(|db| format!("databases.{}.host: looks like a placeholder; {PLACEHOLDER}", db.name))
 }
 
 /// Users whose secret is of no use to the method of their login.

@@ -2,7 +2,7 @@
 //! Every key of the table is in it with its meaning and default; what the options say is set, and it never writes a file.
 //! The CLI calls it; what it returns loads as it is.
 
-use std::{fmt::Write as _, path::PathBuf};
+use std::{collections::BTreeMap, path::PathBuf};
 
 use crate::{
     AuthType, KEYS, Key, Kind, PoolMode, Workers,
@@ -74,25 +74,63 @@ const USERS: &str = "
 #max_user_connections = 5
 ";
 
+/// A value that the file sets.
+#[derive(Clone, Debug)]
+pub(crate) struct Set {
+    /// As TOML.
+    pub(crate) value: String,
+    /// Where it is from, to stand above it.
+    pub(crate) comment: Option<String>,
+}
+
+/// An entry of a database or user that the file has.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    pub(crate) conninfo: String,
+    pub(crate) comment: Option<String>,
+}
+
 /// The sample file.
 pub fn sample(options: &SampleOptions) -> String {
-    let values = options.values();
+    let set = |(name, value)| (name, Set { value, comment: None });
+    let entry = |(name, conninfo): &(String, String)| Entry {
+        name: name.clone(),
+        conninfo: conninfo.clone(),
+        comment: None,
+    };
+    let databases: Vec<_> = options.databases.iter().map(entry).collect();
+    rendered(&options.values().into_iter().map(set).collect(), &databases, &[])
+}
+
+/// The file in which these keys are set, and the others stand as comments with their defaults.
+pub(crate) fn rendered(
+    values: &BTreeMap<&'static str, Set>,
+    databases: &[Entry],
+    users: &[Entry],
+) -> String {
     let mut text = HEADER.to_owned();
-    for key in KEYS.iter().filter(|key| !matches!(key.standing, Standing::Meaningless(_))) {
-        let set =
-            values.iter().find(|(name, _)| *name == key.name).map(|(_, value)| value.as_str());
-        text.push_str(&lines(key, set));
+    let has_meaning = |key: &&Key| !matches!(key.standing, Standing::Meaningless(_));
+    for key in KEYS.iter().filter(has_meaning) {
+        text.push_str(&lines(key, values.get(key.name)));
     }
     text.push_str(DATABASES);
-    for (name, conninfo) in &options.databases {
-        let _infallible = writeln!(text, "{} = {}", quoted(name), quoted(conninfo));
-    }
+    text.extend(databases.iter().map(entry));
     text.push_str(USERS);
+    if !users.is_empty() {
+        text.push_str("[users]\n");
+        text.extend(users.iter().map(entry));
+    }
     text
 }
 
+fn entry(entry: &Entry) -> String {
+    let comment = entry.comment.as_ref().map_or_else(String::new, |text| format!("# {text}\n"));
+    format!("{comment}{} = {}\n", quoted(&entry.name), quoted(&entry.conninfo))
+}
+
 /// The lines of one key, with its value or, as a comment, its default.
-fn lines(key: &Key, set: Option<&str>) -> String {
+fn lines(key: &Key, set: Option<&Set>) -> String {
     let Key { name, text, default, kind, .. } = key;
     let restart = match key.reload {
         Reload::Live => "",
@@ -103,14 +141,16 @@ fn lines(key: &Key, set: Option<&str>) -> String {
         Standing::Honoured | Standing::Meaningless(_) => String::new(),
     };
     let setting = match set {
-        Some(value) => format!("{name} = {value}"),
+        Some(Set { value, .. }) => format!("{name} = {value}"),
         None => format!("#{name} = {}", plain(*kind, default)),
     };
-    format!("\n# {text}{restart}{later}\n{setting}\n")
+    let from = set.and_then(|set| set.comment.as_ref());
+    let from = from.map_or_else(String::new, |text| format!("# {text}\n"));
+    format!("\n# {text}{restart}{later}\n{from}{setting}\n")
 }
 
 /// A value as TOML: bare where its kind is a number or a boolean.
-fn plain(kind: Kind, text: &str) -> String {
+pub(crate) fn plain(kind: Kind, text: &str) -> String {
     match (kind, text) {
         (Kind::Flag, "1") => "true".to_owned(),
         (Kind::Flag, _) => "false".to_owned(),
@@ -132,6 +172,6 @@ fn plain(kind: Kind, text: &str) -> String {
 }
 
 /// A string as TOML.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     toml_edit::Value::from(text).to_string()
 }

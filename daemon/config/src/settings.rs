@@ -46,6 +46,23 @@ impl Settings {
         Draft::of(self).change(key, value)
     }
 
+    /// Why hardly anybody could use a fleet with these settings, one line each; such a fleet starts all the same.
+    pub fn vacancies(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if self.databases.is_empty() && self.fallback.is_none() {
+            lines.push("there is no database: every client but one of the console will be refused; add entries to [databases]".to_owned());
+        }
+        if self.global.listen_addr.is_empty()
+            && let Some(dir) = &self.global.unix_socket_dir
+        {
+            lines.push(format!(
+                "listen_addr is empty: clients can only come by the Unix socket in {}",
+                dir.display()
+            ));
+        }
+        lines
+    }
+
     /// The entry for the database that a client asks for: its own, else `*` with this name.
     pub fn database(&self, name: &str) -> Option<Database> {
         if let Some(database) = self.databases.get(name) {

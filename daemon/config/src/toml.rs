@@ -118,10 +118,10 @@ impl Reader<'_> {
         for (name, item, line) in self.items(entries) {
             let path = format!("{section}.{name}");
             if let Some(text) = item.as_str() {
-                self.layer.entry(section, name, self.value(line, text));
+                let _first = self.layer.entry(section, name, self.value(line, text));
             } else if let Some(keys) = item.as_table_like() {
                 let value = self.entry(&path, keys, line);
-                self.layer.entry(section, name, value);
+                let _first = self.layer.entry(section, name, value);
             } else {
                 let remedy = match known_key(name) {
                     Some(key) => {

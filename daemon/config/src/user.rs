@@ -7,10 +7,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    PoolMode,
+    PoolMode, conninfo,
     fault::Fault,
     form::{Form, Limit, Seconds},
     raw::Raw,
+    units,
 };
 
 /// One entry of `[users]`.
@@ -58,6 +59,30 @@ impl User {
     /// An entry with nothing but its name.
     pub fn new(name: &str) -> Self {
         Self { name: name.to_owned(), ..Self::default() }
+    }
+
+    /// What the entry sets, in the order of [`Self::KEYS`].
+    pub(crate) fn pairs(&self) -> Vec<(&'static str, String)> {
+        let number = |limit: Option<u32>| limit.map(|limit| limit.to_string());
+        let time = |time: &Option<Duration>| time.as_ref().map(units::show_seconds);
+        let all = [
+            ("pool_mode", self.pool_mode.map(|mode| mode.to_string())),
+            ("pool_size", number(self.pool_size)),
+            ("reserve_pool_size", number(self.reserve_pool_size)),
+            ("max_user_connections", number(self.max_user_connections)),
+            ("max_user_client_connections", number(self.max_user_client_connections)),
+            ("query_timeout", time(&self.query_timeout)),
+            ("idle_transaction_timeout", time(&self.idle_transaction_timeout)),
+            ("transaction_timeout", time(&self.transaction_timeout)),
+            ("client_idle_timeout", time(&self.client_idle_timeout)),
+            ("query_wait_timeout", time(&self.query_wait_timeout)),
+        ];
+        conninfo::set(all)
+    }
+
+    /// The entry as a connection string.
+    pub fn shown(&self) -> String {
+        conninfo::joined(&self.pairs())
     }
 
     /// Sets one key of the entry.

@@ -130,11 +130,8 @@ impl Office {
                 if is_of_file {
                     notes.extend(settings.notes.iter().cloned());
                 }
-                for key in changed_needing_restart(&self.booted, &settings) {
-                    notes.push(format!(
-                        "{key} has changed; it takes effect when the fleet is started anew"
-                    ));
-                }
+                let waiting = changed_needing_restart(&self.booted, &settings);
+                notes.extend(waiting.iter().map(ToString::to_string));
                 settings.global.keep_from_start(&self.booted.global);
                 if let Some(reloading) = &mut self.reloading {
                     (reloading.count, reloading.notes, reloading.asked) = (count, notes, asked);

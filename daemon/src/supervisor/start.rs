@@ -84,7 +84,28 @@ pub(super) fn run(start: Start) -> ExitCode {
     let mut ready = Ready::take(start.ready_fd);
     match prepare(&start) {
         Ok(parts) => serve(parts, ready),
-        Err(error) => fail(&mut ready, &error),
+        Err(error) => {
+            note_failure(&start, &error);
+            fail(&mut ready, &error)
+        }
+    }
+}
+
+/// Leaves the reason of a failed start in the log file, too, as far as it is known by then.
+fn note_failure(start: &Start, error: &StartError) {
+    let Some(config) = pgfleet_config::find(start.config.as_deref()) else { return };
+    let sink = log_line::Sink {
+        // Whoever started us reads it there without a stamp.
+        errors: log_line::Errors::Quiet,
+        file: pgfleet_config::logfile(&config),
+        level: LevelFilter::Info,
+    };
+    // A file that root made here could not be opened by whoever runs the fleet later.
+    let is_right = |file: &PathBuf| !nix::unistd::geteuid().is_root() || file.exists();
+    if sink.file.as_ref().is_some_and(is_right) && log_line::supervisor(sink).is_ok() {
+        for line in error.to_string().lines() {
+            log::error!(target: log_line::FATAL, "{line}");
+        }
     }
 }
 
@@ -128,6 +149,7 @@ fn prepare(start: &Start) -> Result<Parts, StartError> {
             .map_err(StartError::Log)?;
     }
     settings.notes.iter().chain(&notes).for_each(|note| log::info!("{note}"));
+    settings.vacancies().iter().for_each(|line| log::warn!("{line}"));
     let spare = match identity {
         Identity::Become(_) => Spare::All,
         Identity::Own(_) => Spare::None,

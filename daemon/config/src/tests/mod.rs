@@ -3,10 +3,13 @@
 //! One file for each subject; this page holds the ground that they stand on.
 
 mod auth;
+mod convert;
+mod corpus;
 mod environment;
 mod ini;
 mod limits;
 mod overrides;
+mod pgbouncer;
 mod problems;
 mod refused;
 mod robust;

@@ -83,7 +83,14 @@ fn only_changes_that_need_a_restart_are_named() {
     new.global.listen_port = 7000;
     new.global.pool_mode = PoolMode::Transaction;
     new.global.runtime_dir = Some(PathBuf::from("/elsewhere"));
-    assert_eq!(changed_needing_restart(&old, &new), ["listen_port", "runtime_dir"]);
+    let waiting: Vec<_> =
+        changed_needing_restart(&old, &new).iter().map(ToString::to_string).collect();
+    let later = "it takes effect when the fleet is started anew";
+    let expected = [
+        format!("listen_port has changed from \"6432\" to \"7000\"; {later}"),
+        format!("runtime_dir has changed from \"auto\" to \"/elsewhere\"; {later}"),
+    ];
+    assert_eq!(waiting, expected);
     assert!(changed_needing_restart(&old, &old).is_empty());
 }
 

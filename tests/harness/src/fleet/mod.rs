@@ -131,7 +131,12 @@ impl Fleet {
 
     /// `pgfleet COMMAND` with its configuration.
     pub fn command(&self, arguments: &[&str]) -> Printed {
-        run(&mut command(&self.scratch, &self.config(), arguments))
+        self.command_with(&self.config(), arguments)
+    }
+
+    /// `pgfleet COMMAND` with another configuration.
+    pub fn command_with(&self, config: &Path, arguments: &[&str]) -> Printed {
+        run(&mut command(&self.scratch, config, arguments))
     }
 }
 
