@@ -266,6 +266,8 @@ fn min_pool_size_of_a_forced_user_needs_no_client() {
 }
 
 /// So many clients of this address want a server, and so many get one.
+///
+/// A server that was connecting for one who has left is kept and idle, so the fleet closes idle ones soon.
 fn served(database: &Database<'_>, address: &Address, wanting: usize, expected: usize) {
     let start = |_| {
         let mut raw = Raw::login(address).expect("there is room");
@@ -286,6 +288,7 @@ fn the_pool_size_of_the_user_beats_the_entrys_which_beats_the_global_one() {
     let fleet = Fleet::of(&database)
         .set("default_pool_size", 2)
         .database_keys("pool_size=4")
+        .set("server_idle_timeout", 1)
         .database("plain", &entry)
         .database("wide", &format!("{entry} pool_size=0"))
         .database("forced", &format!("{entry} user=raw pool_size=5"))
@@ -307,6 +310,7 @@ fn limits_on_servers_of_the_entry_and_the_user_beat_the_global_ones() {
     let fleet = Fleet::of(&database)
         .set("max_db_connections", 4)
         .set("max_user_connections", 6)
+        .set("server_idle_timeout", 1)
         .database("wide", &format!("{entry} max_db_connections=8"))
         .database("free", &format!("{entry} max_db_connections=0"))
         .user("raw", "max_user_connections=3")
@@ -325,6 +329,7 @@ fn the_reserve_of_the_user_beats_the_entrys_which_beats_the_global_one() {
     let database = Cluster::shared().database();
     let entry = setup::entry(database.cluster(), database.name());
     let fleet = Fleet::of(&database)
+        .set("server_idle_timeout", 1)
         .set("default_pool_size", 2)
         .set("reserve_pool_size", 2)
         .set("reserve_pool_timeout", "0.2")
